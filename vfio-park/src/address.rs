@@ -60,6 +60,7 @@ impl AddressRange {
     }
 
     /// The smallest range that holds both.
+    #[must_use]
     pub fn span(self, other: Self) -> Self {
         let (first, last) = (self.base.min(other.base), self.last().max(other.last()));
         Self { base: first, size: last - first + 1 }
