@@ -20,6 +20,7 @@ pub use self::{
     reading::{BOOT0_GK210, Reading, Register},
     seam::{Machine, MachineError},
     survey::{
-        Bar, Bridge, Card, CardId, Die, DieId, DieState, DriverName, Function, Survey, Window,
+        Bar, Bridge, Card, CardId, Die, DieId, DieState, DriverName, Function, IomemEntry,
+        PowerState, Survey, Window,
     },
 };

@@ -3,7 +3,10 @@
 //! A [`Survey`] is plain data. It is read from sysfs by `linux`, made up by the
 //! simulator, and judged by the planner; it never touches a device.
 
+mod assemble;
 mod state;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -106,6 +109,9 @@ pub struct Bar {
     pub is_64bit: bool,
     /// Prefetchable.
     pub prefetchable: bool,
+    /// Address in the hardware's register, which the kernel's belief need not agree with; `None`
+    /// where config space could not be read.
+    pub register: Option<u64>,
 }
 
 /// A window of a bridge, decoded from its config registers.
@@ -149,6 +155,8 @@ pub struct Bridge {
     pub memory: Window,
     /// Prefetchable window, up to 64-bit.
     pub prefetchable: Window,
+    /// Whether the prefetchable window decodes 64 address bits.
+    pub wide: bool,
     /// Whether the kernel lets it fall into D3cold; `None` where sysfs does not say.
     pub d3cold_allowed: Option<bool>,
 }
