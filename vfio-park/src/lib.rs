@@ -5,9 +5,11 @@
 //! | [`survey`] | what a machine looks like, as data |
 //! | [`planner`] | what can be done with it, as data |
 //! | [`seam`] | the verbs that change it, as a trait |
+//! | [`model`] | one die as behaviour |
 
 mod address;
 mod bdf;
+pub mod model;
 pub mod planner;
 mod reading;
 pub mod seam;
