@@ -13,7 +13,10 @@
  *	-E2BIG		the structure is larger than known, and not zero there
  *	-EFAULT		the pointer is bad
  *	-ENOTTY		no such request
- *	-ENODEV		the module is being unloaded, or the die was removed
+ *	-EBADF		the request changes something, or maps, and the
+ *			descriptor is not open for writing
+ *	-ENODEV		the die was removed; one that came back is known again,
+ *			and is not placed
  *	-ENXIO		no die at that address, or no such slot
  *	-EIO		the die or a bridge answers all-ones, or a register did
  *			not read back as written (what had been written is
@@ -33,6 +36,7 @@
 typedef __u32 slotwin_bdf;
 
 #define SLOTWIN_NO_SLOT		0xffffffffu
+#define SLOTWIN_NO_DIE		0xffffffffu
 
 /* INFO: what the module is and which slots it owns. Touches no device. */
 struct slotwin_info {
@@ -45,7 +49,7 @@ struct slotwin_info {
 	struct {
 		__u64 base;	/* out */
 		__u64 bytes;	/* out */
-		__u32 open;	/* out: bdf of the die that is open, or 0xffffffff */
+		__u32 open;	/* out: bdf of the die that is open, or SLOTWIN_NO_DIE */
 		__u32 reserved;
 	} slots[SLOTWIN_MAX_SLOTS];
 };
@@ -59,7 +63,8 @@ struct slotwin_info {
 #define SLOTWIN_DIE_OPEN	(1u << 1)
 #define SLOTWIN_DIE_PARKED	(1u << 2)	/* bound to a parker */
 #define SLOTWIN_DIE_RESIDENT	(1u << 3)	/* bound to another driver */
-#define SLOTWIN_DIE_ABSENT	(1u << 4)	/* config space answers all-ones */
+#define SLOTWIN_DIE_ABSENT	(1u << 4)	/* removed, or answers all-ones */
+#define SLOTWIN_DIE_ASLEEP	(1u << 5)	/* it, or a bridge above it, sleeps */
 
 /* SURVEY: one die, by its index; read only. -ENXIO past the last. */
 struct slotwin_survey {
@@ -67,7 +72,9 @@ struct slotwin_survey {
 	__u32 index;		/* in: 0 .. nr_dies - 1 */
 	slotwin_bdf bdf;	/* out */
 	__u32 state;		/* out: SLOTWIN_DIE_* */
-	__u32 slot;		/* out: slot its BAR1 holds, or SLOTWIN_NO_SLOT */
+	__u32 slot;		/* out: its home if it is placed, else the slot that
+				 * firmware or kernel put its BAR1 into, else
+				 * SLOTWIN_NO_SLOT */
 	__u32 gate;		/* out: SLOTWIN_GATE_* */
 	__u64 bar0;		/* out: address, 0 if unassigned */
 	__u64 bar1;
@@ -76,13 +83,22 @@ struct slotwin_survey {
 
 /*
  * PLACE: give the card of a die its place. BAR0 and BAR3 of every die of the
- * card go into 32-bit windows laid out for them, BAR1 holds the slot, the
- * bridges' prefetchable windows hold the slot and are shut.
- *	-EBUSY		a die of the card is bound to a driver that is no
- *			parker, or the slot's range is somebody else's
+ * card go into 32-bit windows laid out for them (unless they are in such already
+ * and may stay), BAR1 holds the slot, the bridges' prefetchable windows hold the
+ * slot and are shut. The other dies of the card get the same slot for a home if
+ * they have none yet. A card that firmware put into a slot is placed first, so
+ * that it leaves it. Placing again repairs what was lost, in dies that no driver
+ * uses, and writes nothing if nothing was.
+ *	-EBUSY		a die that would have to be touched is open, or bound to
+ *			a driver that is no parker, or in use through VFIO, or
+ *			being bound; or a bridge that is not ours passes on the
+ *			slot's range
  *	-ENOSPC		no 32-bit room for the card's windows
- *	-EXDEV		a bridge above also leads to a device that is no die
- *	-EADDRINUSE	the range overlaps RAM
+ *	-EXDEV		a bridge above also leads to a device that is no die; or
+ *			its window would have to cover more than the slots of
+ *			its dies
+ *	-EOPNOTSUPP	a bridge above has no 64-bit prefetchable window
+ *	-EINVAL		BAR1 is larger than the slot
  */
 struct slotwin_place {
 	__u32 size;
@@ -97,7 +113,10 @@ struct slotwin_place {
  * OPEN: make a die the one that answers in its slot. Mappings of the die that
  * was open there are revoked, its path is shut, that is read back, then the new
  * path is opened. On failure the slot is as before, or shut.
- *	-EPERM		the die is not placed, or its BAR1 holds another slot
+ *	-EPERM		the die is not placed, or not in this slot, or its BAR1
+ *			has lost the slot (a reset): place it again
+ *	-EBUSY		its root port covers another slot too, which a die of
+ *			another card is in
  */
 struct slotwin_open {
 	__u32 size;
@@ -121,7 +140,9 @@ struct slotwin_shut {
 /*
  * PEEK: read one 32-bit register of BAR0, from a list of those that are safe.
  *	-EPERM		the register is not on the list
- *	-EAGAIN		the die is asleep
+ *	-EAGAIN		the die is asleep, or does not decode memory (gate
+ *			DECODE, out of the slot)
+ *	-EADDRNOTAVAIL	BAR0 has no address
  */
 struct slotwin_peek {
 	__u32 size;
@@ -135,7 +156,8 @@ struct slotwin_peek {
 /*
  * MAP: a file descriptor whose mmap(2) is the die's BAR1, offset 0 = start of
  * BAR1. Pages come by fault: SIGBUS while the die is not open, and again its
- * memory once it is back. MAP_SHARED only.
+ * memory once it is back. MAP_SHARED only; write-combined.
+ *	-EPERM		the die is not placed
  */
 struct slotwin_map {
 	__u32 size;
