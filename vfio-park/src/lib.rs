@@ -6,6 +6,7 @@
 //! | [`planner`] | what can be done with it, as data |
 //! | [`seam`] | the verbs that change it, as a trait |
 //! | [`model`] | one die as behaviour |
+//! | [`sim`] | a machine that behaves, behind that trait |
 
 mod address;
 mod bdf;
@@ -13,6 +14,7 @@ pub mod model;
 pub mod planner;
 mod reading;
 pub mod seam;
+pub mod sim;
 pub mod survey;
 
 pub use self::{
