@@ -33,7 +33,11 @@ guest() {
 	for program in lsmod modprobe insmod rmmod modinfo depmod lspci setpci; do
 		local file=kmod
 		case $program in lspci | setpci) file=$program ;; esac
-		printf '#!/bin/sh\nh=${0%%/*}/../lib\n[ -d "$h" ] || h=/lib/rig\nexec "$h/ld.so" --argv0 %s --library-path "$h" "$h/%s" "$@"\n' "$program" "$file" >"$1/bin/$program"
+		cat >"$1/bin/$program" <<-SCRIPT
+			#!/bin/sh
+			h=\$(dirname "\$(readlink -f "\$0")")/../lib
+			exec "\$h/ld.so" --argv0 $program --library-path "\$h" "\$h/$file" "\$@"
+		SCRIPT
 		chmod +x "$1/bin/$program"
 	done
 	cp -L "$tree/usr/share/misc/pci.ids" "$1/lib/pci.ids" 2>/dev/null || true
@@ -117,8 +121,10 @@ kernel() {
 	unpack "$tree" download "$image"
 	cp "$tree"/boot/vmlinuz-* "$1/vmlinuz"
 	cp "$tree"/boot/config-* "$1/config"
-	mv "$(find "$tree" -type d -path "*lib/modules/$(cat "$1/release")")" "$1/modules"
+	mkdir -p "$1/lib/modules"
+	mv "$(find "$tree" -type d -path "*lib/modules/$(cat "$1/release")")" "$1/lib/modules/"
 	rm -rf "$tree"
+	"$RIG_DIR/guest/bin/depmod" -b "$1" "$(cat "$1/release")"
 }
 
 kernel_6_1() {
@@ -168,6 +174,7 @@ main() {
 			case $name in
 			qemu) part qemu qemu "$RIG_DIR/qemu" ;;
 			guest) part guest guest "$RIG_DIR/guest" ;;
+			6.1 | 6.12) part guest guest "$RIG_DIR/guest" ;;&
 			6.1) part 6.1 kernel_6_1 "$RIG_DIR/kernel/6.1" ;;
 			6.12) part 6.12 kernel_6_12 "$RIG_DIR/kernel/6.12" ;;
 			newest) part newest kernel_newest "$RIG_DIR/kernel/newest" ;;

@@ -33,7 +33,7 @@ main() {
 	for kernel in "${@:-6.1 6.12 newest}"; do
 		for kernel in $kernel; do
 			"$RIG_SOURCE/fetch.sh" "$kernel"
-			for source in "$RIG_SOURCE/nvidia-standin"; do
+			for source in "$REPO/kmod-minimal" "$RIG_SOURCE/nvidia-standin"; do
 				[ -r "$source/Kbuild" ] || die "$source/Kbuild is missing"
 				key=$(fingerprint "$source"/*.[ch] "$source/Kbuild" "$RIG_DIR/kernel/$kernel/release" "$RIG_SOURCE/modules.sh")
 				if fresh "module-$kernel-$(basename "$source")" "$key"; then continue; fi

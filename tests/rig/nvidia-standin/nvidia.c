@@ -16,6 +16,7 @@
  */
 #include <linux/atomic.h>
 #include <linux/delay.h>
+#include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -24,6 +25,7 @@
 #include <linux/pci.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
+#include <asm/processor.h>
 
 #define NV_MAJOR		195
 #define NV_MINOR_CTL		255
@@ -283,6 +285,7 @@ static int nv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	mutex_unlock(&nv_lock);
 	if (ret)
 		goto unmap;
+	dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(min_t(int, 40, boot_cpu_data.x86_phys_bits)));
 	pci_set_master(pdev);
 	pci_set_drvdata(pdev, nv);
 	nv->proc = proc_mkdir(pci_name(pdev), nv_proc_gpus);

@@ -1,1 +1,15 @@
-//! Placeholder.
+//! The rig: real kernels with real PCI in QEMU, dies that are served by the die model, and a judge.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`device`] | what QEMU's slots hold: dies, the neighbour, the background of the window |
+//! | [`log`] | what the devices saw, as JSON lines |
+//! | [`phase`] | how a test in the guest tells the judge what it is about to do |
+//! | [`runner`] | boots a machine in QEMU and runs a test in it |
+//! | [`topology`] | which device sits where |
+
+pub mod device;
+pub mod log;
+pub mod phase;
+pub mod runner;
+pub mod topology;
