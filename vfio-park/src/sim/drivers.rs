@@ -62,6 +62,9 @@ impl Inner {
         {
             let mut state = self.state();
             let now = self.now(&state);
+            if state.hw.config(die).is_none() {
+                return Err(MachineError::Absent(die));
+            }
             self.probe(&mut state, die, driver).map_err(|reason| MachineError::NotTaken {
                 driver: driver.clone(),
                 die,
@@ -91,7 +94,10 @@ impl Inner {
                                 vfio's noiommu mode is off; park on pci-stub"
                         .to_owned());
                 }
-                state.hw.config_write(now, die, reg::PMCSR, 2, 3);
+                // In the slot it is kept awake.
+                if !self.open_dies(state).contains(&die) {
+                    state.hw.config_write(now, die, reg::PMCSR, 2, 3);
+                }
                 Ok(())
             }
             "nvidia" if state.kernel.nvidia_loaded => nvidia_probe(state, now, die),
@@ -134,6 +140,9 @@ impl Inner {
         self.clock.sleep(self.costs.unbind);
         let mut state = self.state();
         let now = self.now(&state);
+        if state.hw.config(die).is_none() {
+            return Err(MachineError::Absent(die));
+        }
         match driver.as_str() {
             "nvidia" => {
                 // It turns the bus master off, and then disables the device; decode stays on.
@@ -156,10 +165,12 @@ impl Inner {
     pub(super) fn peek_die(&self, die: Bdf, register: Register) -> Result<Reading, MachineError> {
         let mut state = self.state();
         let now = self.now(&state);
-        let asleep = match state.hw.config(die) {
-            None => return Err(MachineError::Absent(die)),
-            Some(config) => config.u16(reg::PMCSR) & 3 != 0,
-        };
+        let Some(config) = state.hw.config(die) else { return Err(MachineError::Absent(die)) };
+        let asleep = config.u16(reg::PMCSR) & 3 != 0;
+        if config.u16(reg::COMMAND) & command::MEMORY == 0 {
+            let reason = "it does not decode memory, being out of the slot: open it first";
+            return Err(refused(Verb::Peek, die, reason));
+        }
         if asleep {
             let reason = "it is asleep in D3hot: adopt it, or read it when it is awake";
             return Err(refused(Verb::Peek, die, reason));
@@ -177,20 +188,21 @@ impl Inner {
         die: Bdf,
         who: String,
     ) -> Result<AdapterHold, MachineError> {
-        let first = {
-            let state = self.state();
+        let resident = |state: &State| {
             if state.hw.config(die).is_none() {
                 return Err(MachineError::Absent(die));
             }
             if state.kernel.driver(die) != Some(&DriverName::nvidia()) {
                 return Err(refused(Verb::Hold, die, "it is not bound to nvidia: adopt it first"));
             }
-            state.kernel.functions[&die].holders.is_empty()
+            Ok(state.kernel.functions[&die].holders.is_empty())
         };
+        let first = resident(&self.state())?;
         if first {
             self.clock.sleep(self.costs.adapter_up);
         }
         let mut state = self.state();
+        let first = resident(&state)?;
         if first {
             adapter_comes_up(&state, die).map_err(|reason| refused(Verb::Hold, die, reason))?;
         }

@@ -135,6 +135,21 @@ impl Hardware {
         self.nodes.get(&bdf).map(Node::config)
     }
 
+    /// Whether the prefetchable window of `bridge` forwards all of `range`.
+    pub(super) fn forwards(&self, bridge: Bdf, range: AddressRange) -> bool {
+        let window = self.config(bridge).and_then(|c| bridge::prefetchable(c).open_range());
+        window.is_some_and(|window| window.contains(range))
+    }
+
+    /// The address in BAR `index` of a die; `None` where it answers all-ones.
+    pub(super) fn bar_address(&self, die: Bdf, index: u8) -> Option<u64> {
+        self.config(die)?;
+        match self.nodes.get(&die)? {
+            Node::Die(die) => die.bar_address(index),
+            Node::Bridge(_) => None,
+        }
+    }
+
     /// The die at `bdf`, past config space.
     pub(super) fn die_mut(&mut self, bdf: Bdf) -> Option<&mut Die<SparseVram>> {
         match self.nodes.get_mut(&bdf)? {

@@ -12,10 +12,13 @@ use super::{
     faults::{Effect, Faults, Verb},
     firmware,
     hardware::Hardware,
-    kernel::Kernel,
+    kernel::{Kernel, Resource, Soft},
     preset::{Costs, Preset},
 };
 use crate::{Bdf, DieId, MachineError, Slot, SlotId, seam::Placement};
+
+type Books = (BTreeMap<u8, Resource>, Resource, Resource);
+pub(super) type Resources = (BTreeMap<Bdf, Books>, BTreeMap<Bdf, Placement>);
 
 /// The machine at one moment.
 #[derive(Debug)]
@@ -35,6 +38,23 @@ impl State {
         let (hw, kernel) = firmware::power_on(preset, slots, Duration::ZERO);
         let placed = BTreeMap::new();
         Self { hw, kernel, placed, power_ons: 0, next_holder: 0, on_since: now }
+    }
+
+    /// What placing changes of the kernel's books.
+    pub(super) fn resources(&self) -> Resources {
+        let of =
+            |(at, soft): (&Bdf, &Soft)| (*at, (soft.bars.clone(), soft.memory, soft.prefetchable));
+        (self.kernel.functions.iter().map(of).collect(), self.placed.clone())
+    }
+
+    /// Puts the books back.
+    pub(super) fn restore(&mut self, (functions, placed): Resources) {
+        for (at, (bars, memory, prefetchable)) in functions {
+            if let Some(soft) = self.kernel.functions.get_mut(&at) {
+                (soft.bars, soft.memory, soft.prefetchable) = (bars, memory, prefetchable);
+            }
+        }
+        self.placed = placed;
     }
 }
 
@@ -90,6 +110,7 @@ impl Inner {
 
     /// Lets the faults of `verb` happen that come before it starts.
     pub(super) fn enter(&self, verb: Verb, die: Option<Bdf>) -> Result<Entry, MachineError> {
+        let power_ons = self.state().power_ons;
         let mut entry = Entry::default();
         for effect in self.faults.take(verb, die) {
             match effect {
@@ -105,7 +126,17 @@ impl Inner {
                 Effect::FailStep { step, undo_fails } => entry.fail_step = Some((step, undo_fails)),
             }
         }
+        self.same_power_on(power_ons)?;
         Ok(entry)
+    }
+
+    /// An error where the machine was switched off meanwhile.
+    fn same_power_on(&self, power_ons: u64) -> Result<(), MachineError> {
+        if self.state().power_ons == power_ons {
+            return Ok(());
+        }
+        let source = io::Error::from(io::ErrorKind::ConnectionReset);
+        Err(MachineError::Io { operation: "wait for", path: "the machine".to_owned(), source })
     }
 
     fn hang(

@@ -21,6 +21,11 @@ pub(super) enum Resource {
 }
 
 impl Resource {
+    /// Of a placed die or a bridge above it.
+    pub(super) fn placed(range: AddressRange, in_use: bool) -> Self {
+        if in_use { Self::Claimed(range) } else { Self::Aside(range) }
+    }
+
     pub(super) fn range(self) -> Option<AddressRange> {
         match self {
             Self::Unassigned => None,

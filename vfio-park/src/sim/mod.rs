@@ -7,7 +7,7 @@
 //! | `gate` | which registers move when a slot changes hands |
 //! | `firmware` | power-on |
 //! | `kernel`, `drivers` | resources, drivers and their rules |
-//! | `place`, `window` | the window module's work |
+//! | `place`, `layout`, `window` | the window module's work |
 //! | `faults` | what goes wrong |
 //!
 //! Nothing in here says anything about how fast a real machine is.
@@ -21,6 +21,7 @@ mod gate;
 mod hardware;
 mod inner;
 mod kernel;
+mod layout;
 mod place;
 mod preset;
 mod simulator;

@@ -120,6 +120,7 @@ impl Simulator {
     /// What the dies held is gone.
     pub fn power_cycle(&self) {
         {
+            let _alone = self.0.one_at_a_time();
             let mut state = self.0.state();
             let mut fresh = State::power_on(&self.0.preset, &self.0.slots, self.0.clock.now());
             fresh.power_ons = state.power_ons + 1;

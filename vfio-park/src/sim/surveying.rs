@@ -1,6 +1,9 @@
 //! The machine as sysfs and config space would tell it.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     bridge,
@@ -57,16 +60,35 @@ impl Inner {
         }
     }
 
+    /// The window module's placeholders: slots that touch are one; one that windows reach out of
+    /// has to wait until their card is placed.
+    fn slot_holds(&self, state: &State) -> Vec<AddressRange> {
+        let mut slots: Vec<AddressRange> = self.slots.iter().map(|slot| slot.range()).collect();
+        slots.sort();
+        let mut holds: Vec<AddressRange> = Vec::new();
+        for slot in slots {
+            match holds.last_mut() {
+                Some(hold) if hold.last().checked_add(1) == Some(slot.base()) => {
+                    *hold = hold.span(slot);
+                }
+                _ => holds.push(slot),
+            }
+        }
+        let claimed = state.kernel.claimed_besides(&BTreeSet::new());
+        let reached_out_of = |hold: &AddressRange| {
+            claimed.iter().any(|(_, other)| other.overlaps(*hold) && !hold.contains(*other))
+        };
+        holds.retain(|hold| !reached_out_of(hold));
+        holds
+    }
+
     fn iomem(&self, state: &State) -> Vec<IomemEntry> {
         let mut all: Vec<(AddressRange, String)> = Vec::new();
         all.extend(self.preset.ram().into_iter().map(|ram| (ram, "System RAM".to_owned())));
         let host = "PCI Bus 0000:00".to_owned();
         all.extend(self.preset.host_windows().into_iter().map(|window| (window, host.clone())));
-        let placed = |range: AddressRange| {
-            state.placed.values().any(|p| self.slot(p.slot).is_ok_and(|slot| slot.range() == range))
-        };
-        let taken: Vec<_> = self.slots.iter().map(|s| s.range()).filter(|r| placed(*r)).collect();
-        all.extend(taken.into_iter().map(|range| (range, "slotwin".to_owned())));
+        let holds = self.slot_holds(state).into_iter();
+        all.extend(holds.map(|range| (range, "slotwin".to_owned())));
         for (at, soft) in &state.kernel.functions {
             let node = state.hw.nodes[at].config();
             let bus = node.u32(reg::PRIMARY_BUS).to_le_bytes()[1];

@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    bridge,
     faults::Verb,
-    gate::{CardDoors, Decode, Door, Move, Moves, Upper},
+    gate::{CardDoors, DecodeMoves, Door, Move, Moves, shut_base, upper_halves},
     inner::{Entry, Inner, State, refused},
     kernel::Resource,
     writes::Writes,
 };
 use crate::{
-    Bdf, Gate, MachineError, Slot, SlotId,
+    AddressRange, Bdf, DriverName, Gate, MachineError, Slot, SlotId,
     model::{command, reg},
     seam::Opened,
 };
+
+/// Every bridge over a placed card, and the window it is to have.
+pub(super) type Windows = BTreeMap<Bdf, AddressRange>;
 
 impl Inner {
     pub(super) fn open_die(
@@ -24,45 +26,89 @@ impl Inner {
         die: Bdf,
     ) -> Result<Opened, MachineError> {
         let range = self.slot(slot)?.range();
-        let (moves, already) = {
+        let (moves, windows, leaving) = {
             let state = self.state();
+            let open = self.open_dies(&state);
             if state.hw.config(die).is_none() {
                 return Err(MachineError::Absent(die));
             }
-            if state.placed.get(&die).map(|placement| placement.slot) != Some(slot) {
-                let reason = format!("it has no place in {slot}: place its card first");
-                return Err(refused(Verb::Open, die, reason));
+            self.may_open(&state, slot, die, &open)?;
+            if open.contains(&die) {
+                return Ok(Opened { range, config_writes: 0 });
             }
-            let bar1 = state.hw.config(die).map(|config| config.u32(reg::BAR0 + 8));
-            if bar1.map(u64::from) != Some(range.base() >> 32) {
-                let reason = "its BAR1 is not at the slot any more (was it reset?): place it again";
-                return Err(refused(Verb::Open, die, reason));
-            }
-            let inner = state.hw.above(die).skip(1).filter(|at| state.hw.parents.contains_key(at));
-            let forwards = |at: Bdf| {
-                let window = bridge::prefetchable(state.hw.nodes[&at].config()).open_range();
-                window.is_some_and(|window| window.contains(range))
-            };
-            if let Some(at) = inner.into_iter().find(|at| !forwards(*at)) {
-                let reason =
-                    format!("the switch port {at} does not forward the slot: place it again");
-                return Err(refused(Verb::Open, die, reason));
-            }
-            let open = self.open_dies(&state);
-            (self.moves(&state, Verb::Open, slot, Some(die))?, open.contains(&die))
+            let leaving = in_slot(&state, slot, &open);
+            let after = open.difference(&leaving).copied().chain([die]).collect();
+            (self.moves(&state, &after), self.windows(&state), leaving)
         };
-        if already && moves.shuts.is_empty() && moves.opens.is_empty() {
-            return Ok(Opened { range, config_writes: 0 });
+        let mut writes = Writes::new(self, entry.fail_step);
+        let woken = wake(&mut writes, die);
+        let done = woken.and_then(|()| carry_out(&mut writes, &windows, &moves));
+        if let Err(error) = done {
+            let error = writes.undo(Verb::Open.name(), die, error);
+            self.settle_resources();
+            return Err(error);
         }
-        let config_writes = self.carry_out(entry, Verb::Open, die, &moves)?;
+        let config_writes = writes.count();
+        self.settle_resources();
+        self.let_sleep(&leaving);
         Ok(Opened { range, config_writes })
     }
 
     pub(super) fn shut_slot(&self, entry: &Entry, slot: SlotId) -> Result<(), MachineError> {
         self.slot(slot)?;
-        let moves = self.moves(&self.state(), Verb::Shut, slot, None)?;
-        let die = self.state().placed.keys().next().copied().unwrap_or(self.dies[0]);
-        self.carry_out(entry, Verb::Shut, die, &moves).map(drop)
+        let (moves, windows, leaving) = {
+            let state = self.state();
+            let open = self.open_dies(&state);
+            let leaving = in_slot(&state, slot, &open);
+            let after = open.difference(&leaving).copied().collect();
+            (self.moves(&state, &after), self.windows(&state), leaving)
+        };
+        let Some(die) = leaving.first().copied() else { return Ok(()) };
+        let mut writes = Writes::new(self, entry.fail_step);
+        let done = carry_out(&mut writes, &windows, &moves)
+            .map_err(|error| writes.undo(Verb::Shut.name(), die, error));
+        self.settle_resources();
+        if done.is_ok() {
+            self.let_sleep(&leaving);
+        }
+        done
+    }
+
+    fn may_open(
+        &self,
+        state: &State,
+        slot: SlotId,
+        die: Bdf,
+        open: &BTreeSet<Bdf>,
+    ) -> Result<(), MachineError> {
+        let range = self.slot(slot)?.range();
+        let no = |reason: String| Err(refused(Verb::Open, die, reason));
+        if state.placed.get(&die).map(|placement| placement.slot) != Some(slot) {
+            return no(format!("it has no place in {slot}: place its card first"));
+        }
+        if state.hw.bar_address(die, 1) != Some(range.base()) {
+            return no("its BAR1 has lost the slot (was it reset?): place it again".to_owned());
+        }
+        let windows = self.windows(state);
+        let above: Vec<Bdf> = state.hw.above(die).collect();
+        let [_, inner @ .., root] = &above[..] else {
+            return no("there are no two bridges above it".to_owned());
+        };
+        if let Some(at) = inner.iter().find(|at| !state.hw.forwards(**at, windows[*at])) {
+            return no(format!("the switch port {at} does not forward the slot: place it again"));
+        }
+        let covers = |other: &&Bdf| {
+            let placement = state.placed.get(*other).filter(|placement| placement.slot != slot);
+            let taken = placement.and_then(|placement| self.slot(placement.slot).ok());
+            state.hw.above(**other).last() != Some(*root)
+                && taken.is_some_and(|taken| taken.range().overlaps(windows[root]))
+        };
+        match open.iter().find(covers) {
+            Some(other) => {
+                no(format!("its root port would also claim the slot that {other} is in: shut that"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Dies whose path is open to the slot they were placed in, as the registers have it.
@@ -70,133 +116,110 @@ impl Inner {
         let open = |die: &Bdf| {
             let slot = state.placed.get(die).and_then(|placement| self.slot(placement.slot).ok());
             let Some(range) = slot.map(Slot::range) else { return false };
-            state.hw.above(*die).all(|bridge| {
-                let config = state.hw.nodes[&bridge].config();
-                let window = bridge::prefetchable(config).open_range();
-                window.is_some_and(|window| window.contains(range))
-            })
+            state.hw.above(*die).all(|bridge| state.hw.forwards(bridge, range))
         };
         self.dies.iter().copied().filter(open).collect()
     }
 
-    /// Placed cards by root port.
-    fn cards(&self, state: &State) -> BTreeMap<Bdf, CardDoors> {
-        let mut cards = BTreeMap::new();
+    pub(super) fn windows(&self, state: &State) -> Windows {
+        let mut windows = Windows::new();
         for (die, placement) in &state.placed {
-            let mut above = state.hw.above(*die);
-            let (Some(port), Some(root)) = (above.next(), above.last()) else { continue };
             let Ok(slot) = self.slot(placement.slot) else { continue };
-            let decode = placement.gate == Gate::Decode;
-            let card = cards.entry(root).or_insert(CardDoors { root, doors: Vec::new() });
-            card.doors.push(Door { die: *die, port, slot, decode });
-        }
-        cards
-    }
-
-    /// From the registers as they are to `die`, or nobody, in `slot`.
-    fn moves(
-        &self,
-        state: &State,
-        verb: Verb,
-        slot: SlotId,
-        die: Option<Bdf>,
-    ) -> Result<Moves, MachineError> {
-        let live = |at: Bdf| {
-            let config = state.hw.nodes[&at].config();
-            let (base, limit) = (reg::PREF_BASE_UPPER, reg::PREF_LIMIT_UPPER);
-            Upper { base: config.u32(base), limit: config.u32(limit) }
-        };
-        let before = self.open_dies(state);
-        let in_slot = |at: &Bdf| state.placed.get(at).is_some_and(|p| p.slot == slot);
-        let mut after: BTreeSet<Bdf> = before.iter().copied().filter(|d| !in_slot(d)).collect();
-        after.extend(die);
-        let cards = self.cards(state);
-        let windows: Vec<_> =
-            cards.values().filter_map(|c| Some((c.root, c.root_window(&after)?))).collect();
-        for (n, (root, window)) in windows.iter().enumerate() {
-            let met = windows[n + 1..].iter().find(|(_, other)| other.overlaps(*window));
-            if let Some(((other, _), die)) = met.zip(die) {
-                let reason = format!(
-                    "the windows of {root} and {other} would overlap: a card whose dies are in two slots \
-                     covers every slot in between; shut that one first"
-                );
-                return Err(refused(verb, die, reason));
+            for bridge in state.hw.above(*die) {
+                let window = windows.entry(bridge).or_insert(slot.range());
+                *window = window.span(slot.range());
             }
         }
+        windows
+    }
+
+    fn moves(&self, state: &State, open: &BTreeSet<Bdf>) -> Moves {
+        let windows = self.windows(state);
+        let is_open = |at: Bdf| windows.get(&at).is_some_and(|w| state.hw.forwards(at, *w));
         let mut moves = Moves::default();
-        for card in cards.values() {
-            let card_moves = card.retarget(live, &after);
+        for card in cards(state) {
+            let card_moves = card.retarget(is_open, open);
             moves.shuts.extend(card_moves.shuts);
             moves.opens.extend(card_moves.opens);
         }
-        Ok(moves)
+        moves
     }
 
-    fn carry_out(
-        &self,
-        entry: &Entry,
-        verb: Verb,
-        die: Bdf,
-        moves: &Moves,
-    ) -> Result<u32, MachineError> {
-        let mut writes = Writes::new(self, entry.fail_step);
-        let done = moves.shuts.iter().chain(&moves.opens).try_for_each(|m| carry(&mut writes, *m));
-        let result = match done {
-            Ok(()) => Ok(writes.count()),
-            Err(error) => Err(writes.undo(verb.name(), die, error)),
-        };
-        self.settle_resources();
-        result
+    /// Out of the slot, a die on vfio-pci goes back to sleep.
+    fn let_sleep(&self, left: &BTreeSet<Bdf>) {
+        let mut state = self.state();
+        let now = self.now(&state);
+        for die in left {
+            let idle = state.kernel.driver(*die) == Some(&DriverName::vfio_pci());
+            if idle && state.hw.config(*die).is_some() {
+                state.hw.config_write(now, *die, reg::PMCSR, 2, 3);
+            }
+        }
     }
 
     /// The kernel's tree follows the registers: what is open is in it, what is not is set aside.
     pub(super) fn settle_resources(&self) {
         let mut state = self.state();
         let open = self.open_dies(&state);
-        let cards = self.cards(&state);
-        let placed: Vec<_> = state.placed.iter().map(|(die, p)| (*die, p.slot)).collect();
+        let windows = self.windows(&state);
+        let placed: Vec<(Bdf, SlotId)> =
+            state.placed.iter().map(|(die, placement)| (*die, placement.slot)).collect();
+        let in_use: BTreeSet<Bdf> = open.iter().flat_map(|die| state.hw.above(*die)).collect();
         for (die, slot) in placed {
-            let Ok(slot) = self.slot(slot) else { continue };
-            let range = slot.range();
-            let resource = |in_tree: bool| {
-                if in_tree { Resource::Claimed(range) } else { Resource::Aside(range) }
-            };
-            let is_open = open.contains(&die);
-            let above: Vec<Bdf> = state.hw.above(die).collect();
+            let Ok(range) = self.slot(slot).map(Slot::range) else { continue };
             if let Some(soft) = state.kernel.functions.get_mut(&die) {
-                soft.bars.insert(1, resource(is_open));
-            }
-            if let Some(soft) = above.first().and_then(|p| state.kernel.functions.get_mut(p)) {
-                soft.prefetchable = resource(is_open);
+                soft.bars.insert(1, Resource::placed(range, open.contains(&die)));
             }
         }
-        for card in cards.values() {
-            let window = card.root_window(&open);
-            let all = card.doors.iter().map(|d| d.slot.range()).reduce(crate::AddressRange::span);
-            let resource = window.map(Resource::Claimed).or(all.map(Resource::Aside));
-            let Some(door) = card.doors.first() else { continue };
-            let above: Vec<Bdf> = state.hw.above(door.die).skip(1).collect();
-            for bridge in above {
-                if let Some(soft) = state.kernel.functions.get_mut(&bridge) {
-                    soft.prefetchable = resource.unwrap_or_default();
-                }
+        for (bridge, window) in windows {
+            if let Some(soft) = state.kernel.functions.get_mut(&bridge) {
+                soft.prefetchable = Resource::placed(window, in_use.contains(&bridge));
             }
         }
     }
 }
 
-fn carry(writes: &mut Writes<'_>, step: Move) -> Result<(), MachineError> {
-    match step {
-        Move::Base(bridge, value) => writes.dword(bridge, reg::PREF_BASE_UPPER, value),
-        Move::Limit(bridge, value) => writes.dword(bridge, reg::PREF_LIMIT_UPPER, value),
-        Move::Decode(die, Decode::Off) if writes.is_absent(die) => Ok(()),
-        Move::Decode(die, decode) => {
-            let command = u16::try_from(writes.read(die, reg::COMMAND)? & 0xffff).unwrap_or(0);
-            let command = match decode {
-                Decode::On => command | command::MEMORY,
-                Decode::Off => command & !command::MEMORY,
-            };
-            writes.word(die, reg::COMMAND, command)
-        }
+fn in_slot(state: &State, slot: SlotId, open: &BTreeSet<Bdf>) -> BTreeSet<Bdf> {
+    let here = |die: &&Bdf| state.placed.get(*die).is_some_and(|p| p.slot == slot);
+    open.iter().filter(here).copied().collect()
+}
+
+/// Placed cards, in order of their root ports.
+fn cards(state: &State) -> Vec<CardDoors> {
+    let mut cards: BTreeMap<Bdf, CardDoors> = BTreeMap::new();
+    for (die, placement) in &state.placed {
+        let mut above = state.hw.above(*die);
+        let (Some(port), Some(root)) = (above.next(), above.last()) else { continue };
+        let decode = match placement.gate {
+            Gate::Window => DecodeMoves::No,
+            Gate::Decode => DecodeMoves::Yes,
+        };
+        let card = cards.entry(root).or_insert(CardDoors { root, doors: Vec::new() });
+        card.doors.push(Door { die: *die, port, decode });
     }
+    cards.into_values().collect()
+}
+
+/// A die is awake while it is in the slot.
+fn wake(writes: &mut Writes<'_>, die: Bdf) -> Result<(), MachineError> {
+    let power = writes.read(die, reg::PMCSR)?;
+    writes.power(die, u16::try_from(power & 0xfffc).expect("masked"))
+}
+
+fn carry_out(
+    writes: &mut Writes<'_>,
+    windows: &Windows,
+    moves: &Moves,
+) -> Result<(), MachineError> {
+    moves.shuts.iter().chain(&moves.opens).try_for_each(|step| match *step {
+        Move::Shut(at) => {
+            let (_, limit) = upper_halves(windows[&at]);
+            writes.dword(at, reg::PREF_BASE_UPPER, shut_base(limit))
+        }
+        Move::Open(at) => writes.dword(at, reg::PREF_BASE_UPPER, upper_halves(windows[&at]).0),
+        // A die that is off the bus decodes nothing.
+        Move::DecodeOff(die) if writes.is_absent(die) => Ok(()),
+        Move::DecodeOff(die) => writes.command(die, |command| command & !command::MEMORY),
+        Move::DecodeOn(die) => writes.command(die, |command| command | command::MEMORY),
+    })
 }

@@ -2,17 +2,25 @@
 
 use std::io;
 
-use super::inner::Inner;
+use super::{hardware::Node, inner::Inner};
 use crate::{Bdf, MachineError, model::reg};
 
-/// Writes of one verb: each is read back, and all can be undone in reverse.
+/// Writes of one verb. What holds its value already is not written; the rest is read back, and all
+/// of it can be undone in reverse.
 #[derive(Debug)]
 pub(super) struct Writes<'a> {
     inner: &'a Inner,
-    /// Function, register, size, value before.
-    undo: Vec<(Bdf, u16, u8, u32)>,
+    undo: Vec<Undo>,
     count: u32,
     fail_step: Option<(u32, bool)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    at: Bdf,
+    offset: u16,
+    size: u8,
+    before: u32,
 }
 
 impl<'a> Writes<'a> {
@@ -29,8 +37,15 @@ impl<'a> Writes<'a> {
         self.put(at, offset, 4, value)
     }
 
-    pub(super) fn word(&mut self, at: Bdf, offset: u16, value: u16) -> Result<(), MachineError> {
-        self.put(at, offset, 2, value.into())
+    /// Changes the command register.
+    pub(super) fn command(
+        &mut self,
+        at: Bdf,
+        change: impl Fn(u16) -> u16,
+    ) -> Result<(), MachineError> {
+        let before = self.read(at, reg::COMMAND)? & 0xffff;
+        let after = change(u16::try_from(before).expect("masked"));
+        self.put(at, reg::COMMAND, 2, after.into())
     }
 
     /// Reads a register; an error where the function answers all-ones.
@@ -40,52 +55,56 @@ impl<'a> Writes<'a> {
         Ok(config.u32(offset))
     }
 
-    /// The kernel's power management moves a die to D0 or D3hot, as its state asks.
-    pub(super) fn power(&mut self, die: Bdf, bits: u16) -> Result<(), MachineError> {
-        self.put(die, reg::PMCSR, 2, bits.into())?;
-        self.count -= 1;
-        Ok(())
+    /// The kernel's power management moves a die to D0 or D3hot.
+    pub(super) fn power(&mut self, die: Bdf, pmcsr: u16) -> Result<(), MachineError> {
+        self.apply(die, reg::PMCSR, 2, pmcsr.into()).map(drop)
     }
 
     fn put(&mut self, at: Bdf, offset: u16, size: u8, value: u32) -> Result<(), MachineError> {
-        self.count += 1;
-        if self.fail_step.is_some_and(|(step, _)| step == self.count) {
-            return Err(eio(at, offset));
+        if self.apply(at, offset, size, value)? {
+            self.inner.clock.sleep(self.inner.costs.config_write);
         }
-        {
-            let mut state = self.inner.state();
-            let now = self.inner.now(&state);
-            let before = state.hw.config(at).ok_or_else(|| self.absent(at))?.u32(offset);
-            let before = if size == 2 { before & 0xffff } else { before };
-            state.hw.config_write(now, at, offset, size, value);
-            self.undo.push((at, offset, size, before));
-            let after = state.hw.config(at).ok_or_else(|| self.absent(at))?.u32(offset);
-            // Bits that cannot be written stay: PMCSR and BARs have some, windows too.
-            let fixed = match offset {
-                reg::PMCSR => 0xffff_fffc,
-                reg::PREF_BASE_UPPER | reg::PREF_LIMIT_UPPER => 0,
-                _ => 0x000f_000f,
-            };
-            let fixed = if size == 2 { fixed | 0xffff_0000 } else { fixed };
-            if (after ^ value) & !fixed != 0 {
+        Ok(())
+    }
+
+    /// Whether there was anything to write.
+    fn apply(&mut self, at: Bdf, offset: u16, size: u8, value: u32) -> Result<bool, MachineError> {
+        let mut state = self.inner.state();
+        let bridge = matches!(state.hw.nodes.get(&at), Some(Node::Bridge(_)));
+        let mask = match (offset, size) {
+            // The low bits of a window tell its kind, whatever is written.
+            (reg::MEMORY_BASE | reg::PREF_BASE, _) if bridge => 0xfff0_fff0,
+            (_, 2) => 0xffff,
+            _ => u32::MAX,
+        };
+        let before = state.hw.config(at).ok_or_else(|| self.absent(at))?.u32(offset);
+        if (before ^ value) & mask == 0 {
+            return Ok(false);
+        }
+        if offset != reg::PMCSR {
+            self.count += 1;
+            if self.fail_step.is_some_and(|(step, _)| step == self.count) {
                 return Err(eio(at, offset));
             }
         }
-        self.inner.clock.sleep(self.inner.costs.config_write);
-        Ok(())
+        let now = self.inner.now(&state);
+        self.undo.push(Undo { at, offset, size, before: before & mask });
+        state.hw.config_write(now, at, offset, size, value);
+        let after = state.hw.config(at).ok_or_else(|| self.absent(at))?.u32(offset);
+        if (after ^ value) & mask != 0 { Err(eio(at, offset)) } else { Ok(true) }
     }
 
     /// Puts everything back in reverse and says `error`, or that it could not.
     pub(super) fn undo(
-        self,
+        &mut self,
         operation: &'static str,
         die: Bdf,
         error: MachineError,
     ) -> MachineError {
-        let fails =
-            self.fail_step.is_some_and(|(step, undo_fails)| undo_fails && step <= self.count);
+        let failed = |(step, undo_fails)| undo_fails && step <= self.count;
+        let fails = self.fail_step.is_some_and(failed);
         let mut lost = None;
-        for (at, offset, size, before) in self.undo.into_iter().rev() {
+        for Undo { at, offset, size, before } in self.undo.drain(..).rev() {
             let mut state = self.inner.state();
             let now = self.inner.now(&state);
             if fails || state.hw.config(at).is_none() {

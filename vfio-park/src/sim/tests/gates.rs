@@ -1,131 +1,118 @@
 //! The gate sequence, step by step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::super::gate::{CardDoors, Decode, Door, Move, Moves, Upper};
-use super::*;
-use crate::{GIB, Slot};
+use super::{
+    super::gate::{CardDoors, DecodeMoves, Door, Move, Moves},
+    *,
+};
 
 fn bdf(bus: u8, device: u8) -> Bdf {
     Bdf::new(0, bus, device, 0).expect("an address")
 }
 
-/// One card whose dies are in the given slots (in units of 16 GiB).
-fn card(slots: &[u64], decode: bool) -> CardDoors {
-    let door = |(n, at): (u8, &u64)| Door {
-        die: bdf(3 + n, 0),
-        port: bdf(2, 8 + n),
-        slot: Slot::new(at * 16 * GIB, 16 * GIB).expect("a slot"),
-        decode,
-    };
-    CardDoors { root: bdf(0, 1), doors: (0u8..).zip(slots).map(door).collect() }
+fn card(dies: u8, decode: DecodeMoves) -> CardDoors {
+    let door = |n| Door { die: bdf(3 + n, 0), port: bdf(2, 8 + n), decode };
+    CardDoors { root: bdf(0, 1), doors: (0..dies).map(door).collect() }
 }
 
-/// Gate registers of a card, shut as placement leaves them.
-struct Registers(BTreeMap<Bdf, Upper>);
+/// Open gates, and dies that decode.
+#[derive(Default)]
+struct Registers {
+    open: BTreeSet<Bdf>,
+    decode: BTreeSet<Bdf>,
+}
 
 impl Registers {
-    fn placed(card: &CardDoors) -> Self {
-        let all: BTreeSet<Bdf> = card.doors.iter().map(|door| door.die).collect();
-        let shut = |range| {
-            let limit = Upper::of(range).limit;
-            Upper { base: Upper::shut_base(limit), limit }
-        };
-        let root = card.root_window(&all).expect("dies");
-        let ports = card.doors.iter().map(|door| (door.port, shut(door.slot.range())));
-        Self(ports.chain([(card.root, shut(root))]).collect())
-    }
-
     fn apply(&mut self, step: Move) {
         match step {
-            Move::Base(at, base) => self.0.get_mut(&at).expect("known").base = base,
-            Move::Limit(at, limit) => self.0.get_mut(&at).expect("known").limit = limit,
-            Move::Decode(..) => {}
-        }
-    }
-
-    fn apply_all(&mut self, steps: Vec<Move>) {
-        for step in steps {
-            self.apply(step);
-        }
-    }
-
-    /// Dies that answer in their slot.
-    fn answering(&self, card: &CardDoors) -> BTreeSet<Bdf> {
-        let passes = |at: &Bdf, slot: Slot| {
-            let (window, slot) = (self.0[at], Upper::of(slot.range()));
-            window.base <= slot.base && slot.limit <= window.limit
+            Move::Open(at) => self.open.insert(at),
+            Move::Shut(at) => self.open.remove(&at),
+            Move::DecodeOn(die) => self.decode.insert(die),
+            Move::DecodeOff(die) => self.decode.remove(&die),
         };
-        let open = |door: &&Door| passes(&card.root, door.slot) && passes(&door.port, door.slot);
-        card.doors.iter().filter(open).map(|door| door.die).collect()
+    }
+
+    fn retarget(&mut self, card: &CardDoors, open: &[u8]) -> Moves {
+        let open = open.iter().map(|n| bdf(3 + n, 0)).collect();
+        let moves = card.retarget(|at| self.open.contains(&at), &open);
+        for step in moves.shuts.iter().chain(&moves.opens) {
+            self.apply(*step);
+        }
+        moves
+    }
+
+    /// Dies that a path leads to.
+    fn reached(&self, card: &CardDoors) -> BTreeSet<Bdf> {
+        let reached =
+            |door: &&Door| self.open.contains(&card.root) && self.open.contains(&door.port);
+        card.doors.iter().filter(reached).map(|door| door.die).collect()
     }
 }
 
 #[test]
 fn the_sequence_of_a_swap_is_shut_then_open() {
-    let card = card(&[3, 3], false);
-    let mut registers = Registers::placed(&card);
-    let [first, second] = [3, 4].map(|bus| BTreeSet::from([bdf(bus, 0)]));
-    let moves = card.retarget(|at| registers.0[&at], &first);
-    let opens = vec![Move::Base(bdf(2, 8), 0xc), Move::Base(bdf(0, 1), 0xc)];
-    assert_eq!(moves, Moves { shuts: vec![], opens: opens.clone() });
-    registers.apply_all(opens);
-    let moves = card.retarget(|at| registers.0[&at], &second);
-    let shuts = vec![Move::Base(bdf(2, 8), 0xff)];
-    assert_eq!(moves, Moves { shuts, opens: vec![Move::Base(bdf(2, 9), 0xc)] });
-    let moves = card.retarget(|at| registers.0[&at], &BTreeSet::new());
-    assert_eq!(moves, Moves { shuts: vec![Move::Base(bdf(0, 1), 0xff)], opens: vec![] });
+    let (card, mut registers) = (card(2, DecodeMoves::No), Registers::default());
+    let (root, first, second) = (bdf(0, 1), bdf(2, 8), bdf(2, 9));
+    let moves = registers.retarget(&card, &[0]);
+    let opens = vec![Move::Open(first), Move::Open(root)];
+    assert_eq!(moves, Moves { shuts: vec![], opens });
+    let moves = registers.retarget(&card, &[1]);
+    let (shuts, opens) = (vec![Move::Shut(first)], vec![Move::Open(second)]);
+    assert_eq!(moves, Moves { shuts, opens });
+    let moves = registers.retarget(&card, &[]);
+    assert_eq!(moves, Moves { shuts: vec![Move::Shut(root)], opens: vec![] });
+    let moves = registers.retarget(&card, &[1]);
+    assert_eq!(moves, Moves { shuts: vec![], opens: vec![Move::Open(root)] });
+    registers.retarget(&card, &[]);
+    let moves = registers.retarget(&card, &[0]);
+    let opens = vec![Move::Open(first), Move::Open(root)];
+    assert_eq!(moves, Moves { shuts: vec![Move::Shut(second)], opens });
 }
 
 #[test]
 fn the_decode_gate_moves_decode_too() {
-    let card = card(&[3, 3], true);
-    let mut registers = Registers::placed(&card);
-    let [first, second] = [3, 4].map(|bus| BTreeSet::from([bdf(bus, 0)]));
-    let moves = card.retarget(|at| registers.0[&at], &first);
-    assert_eq!(moves.opens[0], Move::Decode(bdf(3, 0), Decode::On));
-    registers.apply_all(moves.opens);
-    let moves = card.retarget(|at| registers.0[&at], &second);
-    assert_eq!(moves.shuts[0], Move::Decode(bdf(3, 0), Decode::Off));
-    assert_eq!(moves.opens[0], Move::Decode(bdf(4, 0), Decode::On));
-    // Shut, and opened again: the inner gate stands, decode moves all the same.
-    let moves = card.retarget(|at| registers.0[&at], &BTreeSet::new());
-    registers.apply_all(moves.shuts);
-    let moves = card.retarget(|at| registers.0[&at], &first);
-    assert_eq!(moves.opens, [Move::Decode(bdf(3, 0), Decode::On), Move::Base(bdf(0, 1), 0xc)]);
+    let (card, mut registers) = (card(2, DecodeMoves::Yes), Registers::default());
+    let (root, a, b) = (bdf(0, 1), bdf(3, 0), bdf(4, 0));
+    assert!(registers.retarget(&card, &[0]).opens.contains(&Move::DecodeOn(a)));
+    let moves = registers.retarget(&card, &[1]);
+    assert_eq!(moves.shuts[0], Move::DecodeOff(a));
+    assert!(moves.opens.contains(&Move::DecodeOn(b)));
+    registers.retarget(&card, &[]);
+    assert_eq!(registers.decode, BTreeSet::new());
+    // The inner gate stands, decode moves all the same.
+    let moves = registers.retarget(&card, &[1]);
+    assert_eq!(moves.opens, [Move::DecodeOn(b), Move::Open(root)]);
 }
 
 proptest! {
-    /// From any set of dies to any other: at no moment does a die answer that is in neither, no
-    /// slot has two, and at the end exactly the wanted ones do.
+    /// From any set of dies to any other: a die that is in neither is never reached, and before the
+    /// first gate opens only those are that stay.
     #[test]
     fn no_moment_has_a_die_too_many(
-        slots in prop::collection::vec(1u64..=4, 1..=3),
-        wishes in prop::collection::vec(prop::collection::btree_set(0usize..3, 0..=3), 1..12)
+        dies in 1u8..=4,
+        wishes in prop::collection::vec(prop::collection::btree_set(0u8..4, 0..=4), 1..12)
     ) {
-        let card = card(&slots, false);
-        let mut registers = Registers::placed(&card);
+        let (card, mut registers) = (card(dies, DecodeMoves::Yes), Registers::default());
         let mut before = BTreeSet::new();
         for wish in wishes {
-            let mut taken = BTreeSet::new();
-            let wanted: BTreeSet<Bdf> = card.doors.iter().enumerate()
-                .filter(|(n, door)| wish.contains(n) && taken.insert(door.slot))
-                .map(|(_, door)| door.die).collect();
-            let moves = card.retarget(|at| registers.0[&at], &wanted);
-            let shuts = moves.shuts.len();
-            let both: BTreeSet<Bdf> = before.intersection(&wanted).copied().collect();
-            for (n, step) in moves.shuts.into_iter().chain(moves.opens).enumerate() {
+            let wanted: BTreeSet<Bdf> =
+                wish.into_iter().filter(|n| *n < dies).map(|n| bdf(3 + n, 0)).collect();
+            let stay: BTreeSet<Bdf> = before.intersection(&wanted).copied().collect();
+            let moves = card.retarget(|at| registers.open.contains(&at), &wanted);
+            for step in moves.shuts {
                 registers.apply(step);
-                let now = registers.answering(&card);
-                let allowed = if n < shuts { &before } else { &wanted };
-                prop_assert!(now.is_subset(allowed), "{now:?} after {step:?}");
-                if n + 1 == shuts {
-                    prop_assert!(now.is_subset(&both), "{now:?} are left before the first opens");
-                }
+                prop_assert!(registers.reached(&card).is_subset(&before), "after {step:?}");
             }
-            prop_assert_eq!(&registers.answering(&card), &wanted);
+            prop_assert!(registers.reached(&card).is_subset(&stay));
+            for step in moves.opens {
+                registers.apply(step);
+                prop_assert!(registers.reached(&card).is_subset(&wanted), "after {step:?}");
+            }
+            prop_assert_eq!(&registers.reached(&card), &wanted);
+            prop_assert_eq!(&registers.decode, &wanted);
             before = wanted;
         }
     }
