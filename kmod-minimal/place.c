@@ -5,6 +5,8 @@
  */
 #define pr_fmt(fmt) "slotwin: " fmt
 
+#include <linux/pm_runtime.h>
+
 #include "slotwin-core.h"
 
 /* Bound to a driver that uses the die now, or may at any time. */
@@ -42,10 +44,6 @@ static int sw_may_place(struct pci_dev *top)
 	struct sw_die *die;
 	int err;
 
-	if (!top->subordinate) {
-		pci_err(top, "slotwin: no bridge above it\n");
-		return -EXDEV;
-	}
 	if (!sw_only_ours(top->subordinate)) {
 		pci_err(top, "slotwin: also leads to a device that is no die\n");
 		return -EXDEV;
@@ -194,11 +192,11 @@ static int sw_card_place(struct pci_dev *top, struct sw_die *named, u32 slot,
 		if (die == named || die->slot == SLOTWIN_NO_SLOT)
 			die->slot = slot;
 	err = sw_card_windows(card);
-	if (!err)
-		err = sw_card_wake(top);
 	if (err)
 		goto abandon;
-	err = sw_card_program(&log, card);
+	err = sw_card_wake(top);
+	if (!err)
+		err = sw_card_program(&log, card);
 	if (err && sw_log_undo(&log))
 		pci_err(top, "slotwin: could not be put back as it was\n");
 	*writes += log.writes;
@@ -280,13 +278,11 @@ static int sw_evict(struct pci_dev *except, u32 gate, u32 *writes)
 	return 0;
 }
 
-/* Under the rescan lock and sw_lock. */
-int sw_place(struct sw_die *die, u32 slot, u32 gate, u32 *writes)
+static int sw_place_awake(struct sw_die *die, u32 slot, u32 gate, u32 *writes)
 {
 	struct pci_dev *top = sw_top_of(die->pdev);
 	int err;
 
-	*writes = 0;
 	if (!sw_answers(die->pdev)) {
 		pci_err(die->pdev, "slotwin: answers all-ones\n");
 		return -EIO;
@@ -303,32 +299,58 @@ int sw_place(struct sw_die *die, u32 slot, u32 gate, u32 *writes)
 	return -EBUSY;
 }
 
+/* Under the rescan lock and sw_lock. */
+int sw_place(struct sw_die *die, u32 slot, u32 gate, u32 *writes)
+{
+	struct pci_dev *up = pci_upstream_bridge(die->pdev);
+	int err;
+
+	*writes = 0;
+	if (!up) {
+		pci_err(die->pdev, "slotwin: no bridge above it\n");
+		return -EXDEV;
+	}
+	/* Behind a bridge that sleeps everything answers all-ones. */
+	pm_runtime_get_sync(&up->dev);
+	err = sw_place_awake(die, slot, gate, writes);
+	pm_runtime_put(&up->dev);
+	return err;
+}
+
+/* As found, unless a driver came in the very moment of unloading. */
+static void sw_unplace(struct sw_card *card)
+{
+	struct sw_die *die;
+	bool busy = false;
+
+	if (sw_card_trylock(card->top))
+		return;
+	sw_for_each_die_below(die, card->top)
+		busy |= sw_is_busy(die->pdev);
+	if (busy) {
+		pci_err(card->top, "slotwin: a driver came while the module goes: left as placed\n");
+	} else {
+		/* Those that are dead are no reason to leave the others. */
+		sw_card_wake(card->top);
+		if (sw_card_restore(card))
+			pci_err(card->top, "slotwin: not quite as it was found\n");
+		sw_card_sleep(card->top);
+	}
+	sw_card_unlock(card->top, NULL);
+}
+
 /* Unloading: no die is resident, as each of those holds the module. */
 void sw_unplace_all(void)
 {
 	struct sw_card *card, *next;
 	struct sw_die *die;
 	u32 slot, writes;
-	bool busy;
 
 	for (slot = 0; slot < sw_nr_slots; slot++)
 		if (sw_shut(slot, &writes))
 			pr_err("slot %u does not shut\n", slot);
-	list_for_each_entry_safe(card, next, &sw_cards, node) {
-		busy = sw_card_trylock(card->top);
-		sw_for_each_die_below(die, card->top)
-			busy |= sw_is_busy(die->pdev);
-		if (busy) {
-			pci_err(card->top, "slotwin: a driver came while the module goes: left as placed\n");
-			continue;
-		}
-		if (sw_card_wake(card->top))
-			pci_err(card->top, "slotwin: its dies do not wake\n");
-		else if (sw_card_restore(card))
-			pci_err(card->top, "slotwin: not quite as it was found\n");
-		sw_card_sleep(card->top);
-		sw_card_unlock(card->top, NULL);
-	}
+	list_for_each_entry(card, &sw_cards, node)
+		sw_unplace(card);
 	list_for_each_entry(die, &sw_dies, node)
 		sw_card_leave(die);
 	list_for_each_entry_safe(card, next, &sw_cards, node)

@@ -164,7 +164,7 @@ void sw_card_sleep(struct pci_dev *top)
 		pm_runtime_put(&die->pdev->dev);
 }
 
-/* All or none. */
+/* Each is to be let sleep again, even where this fails. */
 int sw_card_wake(struct pci_dev *top)
 {
 	struct sw_die *die;
@@ -176,8 +176,6 @@ int sw_card_wake(struct pci_dev *top)
 		if (err && !first)
 			first = err;
 	}
-	if (first)
-		sw_card_sleep(top);
 	return first;
 }
 
