@@ -24,7 +24,7 @@ pub use self::{
     reading::{BOOT0_GK210, Reading, Register},
     seam::{Machine, MachineError},
     survey::{
-        Bar, Bridge, Card, CardId, Die, DieId, DieState, DriverName, Function, IomemEntry,
-        PowerState, Survey, Window,
+        Bar, Bridge, Card, CardId, ConfigSpace, Die, DieId, DieState, DriverName, Function,
+        IomemEntry, PowerState, Survey, Window,
     },
 };

@@ -4,6 +4,7 @@
 //! simulator, and judged by the planner; it never touches a device.
 
 mod assemble;
+pub mod parse;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -96,6 +97,22 @@ pub enum PowerState {
     Unknown,
 }
 
+/// Whether config space could be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfigSpace {
+    /// It answers.
+    #[default]
+    Answers,
+    /// All-ones: nobody is there.
+    AllOnes,
+    /// Not asked: reading would have woken the function or the bridge above it. What a survey says
+    /// then comes from the kernel's books alone.
+    Asleep,
+    /// The file is missing, empty or too short.
+    Unreadable,
+}
+
 /// A base address register and the resource the kernel keeps for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bar {
@@ -184,7 +201,9 @@ pub struct Function {
     pub iommu_group: Option<u32>,
     /// Power state.
     pub power: PowerState,
-    /// Command register (memory decode is bit 1); `None` where config space reads all-ones.
+    /// Whether config space could be read.
+    pub config: ConfigSpace,
+    /// Command register (memory decode is bit 1); `None` where config space could not be read.
     pub command: Option<u16>,
 }
 
@@ -192,6 +211,15 @@ impl Function {
     /// BAR number `index`.
     pub fn bar(&self, index: u8) -> Option<&Bar> {
         self.bars.iter().find(|bar| bar.index == index)
+    }
+
+    /// Whether it decodes memory, or forwards it where it is a bridge; taken for granted where
+    /// config space was not asked.
+    pub fn decodes_memory(&self) -> bool {
+        match (self.config, self.command) {
+            (ConfigSpace::AllOnes, _) => false,
+            (_, command) => command.is_none_or(|command| command & 2 != 0),
+        }
     }
 }
 
@@ -262,7 +290,8 @@ impl Survey {
     pub fn path_open(&self, die: &Die, range: AddressRange) -> bool {
         !die.path.is_empty()
             && die.path.iter().all(|bdf| {
-                let bridge = self.functions.get(bdf).and_then(|function| function.bridge);
+                let function = self.functions.get(bdf).filter(|f| f.decodes_memory());
+                let bridge = function.and_then(|function| function.bridge);
                 let window = bridge.and_then(|bridge| bridge.prefetchable.open_range());
                 window.is_some_and(|window| window.contains(range))
             })

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bar, Die, DriverName, Survey};
+use super::{ConfigSpace, Die, DriverName, Function, Survey};
 use crate::{Slot, SlotId};
 
 /// What the machine itself says of a die. `quarantined` and `wedged` are the daemon's knowledge
@@ -40,11 +40,10 @@ impl DieState {
     /// Reads the state of `die` off a survey.
     pub fn read(survey: &Survey, die: &Die, slots: &[Slot]) -> Self {
         let Some(function) = survey.function_of(die) else { return Self::Absent };
-        if function.command.is_none() {
+        if function.config == ConfigSpace::AllOnes {
             return Self::Absent;
         }
-        let position =
-            slots.iter().position(|slot| answers_in(survey, die, function.bar(1), *slot));
+        let position = slots.iter().position(|slot| answers_in(survey, die, function, *slot));
         let slot = position.and_then(|index| u8::try_from(index).ok()).map(SlotId);
         match &function.driver {
             None => Self::Unbound { slot },
@@ -63,13 +62,14 @@ impl DieState {
     }
 }
 
-/// Whether the BAR stands at the slot, in the kernel's books and in the register where that could
-/// be read, and every bridge above forwards it.
-fn answers_in(survey: &Survey, die: &Die, bar1: Option<&Bar>, slot: Slot) -> bool {
+/// Whether BAR1 stands at the slot, in the kernel's books and in the register where that could be
+/// read, the die decodes it, and every bridge above forwards it.
+fn answers_in(survey: &Survey, die: &Die, function: &Function, slot: Slot) -> bool {
     let range = slot.range();
-    bar1.is_some_and(|bar| {
+    let stands = function.bar(1).is_some_and(|bar| {
         bar.assigned == Some(range) && bar.register.is_none_or(|at| at == range.base())
-    }) && survey.path_open(die, range)
+    });
+    stands && function.decodes_memory() && survey.path_open(die, range)
 }
 
 /// Drivers that a die can wait on.
@@ -120,12 +120,15 @@ mod tests {
         let nouveau = DriverName::new("nouveau").expect("a name");
         let foreign = edit(&mut survey, |f| f.driver = Some(nouveau.clone()));
         assert_eq!(foreign, DieState::Foreign { driver: nouveau });
-        assert_eq!(edit(&mut survey, |f| f.command = None), DieState::Absent);
+        assert_eq!(edit(&mut survey, |f| f.config = ConfigSpace::AllOnes), DieState::Absent);
     }
 
     #[test]
     fn it_is_in_the_slot_only_where_everything_agrees() {
-        let spoil: [fn(&mut Survey); 4] = [
+        let spoil: [fn(&mut Survey); 5] = [
+            |s| {
+                edit(s, |f| f.command = Some(0));
+            },
             |s| {
                 edit(s, |f| f.bars.retain(|bar| bar.index != 1));
             },

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bar, Bridge, DriverName, Function, IomemEntry, PowerState, Survey, Window};
+use super::{
+    Bar, Bridge, ConfigSpace, DriverName, Function, IomemEntry, PowerState, Survey, Window,
+};
 use crate::{AddressRange, Bdf, GIB, MIB, PciId, Slot};
 
 pub(crate) const SWITCH: PciId = PciId { vendor: 0x10b5, device: 0x8747 };
@@ -44,6 +46,7 @@ pub(crate) fn endpoint(at: Bdf, parent: Option<Bdf>, id: PciId) -> Function {
         driver_override: None,
         iommu_group: None,
         power: PowerState::D0,
+        config: ConfigSpace::Answers,
         command: Some(2),
     }
 }
