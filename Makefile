@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo test unit rig rig-nvidia lint bench clean
+.PHONY: help build demo test unit rig rig-nvidia ptx ptx-check lint bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,7 +31,15 @@ rig-nvidia: ## the same with NVIDIA's real 470 module
 	@scripts/ensure.sh build rig
 	tests/rig/run.sh nvidia
 
-lint: ## fmt, clippy, deny, shellcheck, checkpatch and sparse
+ptx: ## regenerate the committed PTX from the CUDA sources
+	@scripts/ensure.sh ptx
+	kernels/ptx.sh make
+
+ptx-check: ## the committed PTX comes from the sources and assembles for sm_37
+	@scripts/ensure.sh ptx
+	kernels/ptx.sh check
+
+lint: ptx-check ## fmt, clippy, deny, shellcheck, checkpatch and sparse
 	@scripts/ensure.sh build lint rig
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

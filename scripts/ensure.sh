@@ -21,6 +21,10 @@ wanted() {
         echo "git git"
         echo "pip:python3 python3-pip"
         ;;
+    ptx)
+        echo "dpkg-deb dpkg"
+        echo "python3 python3"
+        ;;
     rig)
         echo "dpkg-deb dpkg"
         echo "cpio cpio"
