@@ -14,6 +14,7 @@ use super::{
 use crate::{
     AddressRange, Bar, Bdf, Bridge, Function, IomemEntry, PciId, PowerState, Survey,
     model::{ConfigSpace, Die, SparseVram, reg},
+    survey,
 };
 
 impl Inner {
@@ -56,6 +57,10 @@ impl Inner {
             driver_override: soft.driver_override.clone(),
             iommu_group: soft.iommu_group,
             power: if asleep { PowerState::D3hot } else { PowerState::D0 },
+            config: match live {
+                Some(_) => survey::ConfigSpace::Answers,
+                None => survey::ConfigSpace::AllOnes,
+            },
             command: live.map(|config| config.u16(reg::COMMAND)),
         }
     }
