@@ -12,7 +12,7 @@ use super::{
     kernel::{Resource, Soft},
 };
 use crate::{
-    AddressRange, Bar, Bdf, Bridge, Function, IomemEntry, PciId, PowerState, Survey,
+    AddressRange, Bar, Bdf, Bridge, DriverName, Function, IomemEntry, PciId, PowerState, Survey,
     model::{ConfigSpace, Die, SparseVram, reg},
     survey,
 };
@@ -50,7 +50,10 @@ impl Inner {
                 Node::Bridge(_) => Vec::new(),
             },
             bridge: match node {
-                Node::Bridge(config) => Some(bridge_of(config)),
+                Node::Bridge(config) => Some(Bridge {
+                    d3cold_allowed: Some(!self.guarded(state, at)),
+                    ..bridge_of(config)
+                }),
                 Node::Die(_) => None,
             },
             driver: soft.bound.as_ref().filter(|b| b.shows_at <= now).map(|b| b.driver.clone()),
@@ -63,6 +66,13 @@ impl Inner {
             },
             command: live.map(|config| config.u16(reg::COMMAND)),
         }
+    }
+
+    /// Bridges over a resident die are kept from falling into D3cold.
+    fn guarded(&self, state: &State, bridge: Bdf) -> bool {
+        let nvidia = DriverName::nvidia();
+        let resident = |die: &&Bdf| state.kernel.driver(**die) == Some(&nvidia);
+        self.dies.iter().filter(resident).any(|die| state.hw.above(*die).any(|at| at == bridge))
     }
 
     /// The window module's placeholders: slots that touch are one; one that windows reach out of
@@ -138,6 +148,6 @@ fn bridge_of(config: &ConfigSpace) -> Bridge {
         memory: bridge::memory(config),
         prefetchable: bridge::prefetchable(config),
         wide: true,
-        d3cold_allowed: Some(false),
+        d3cold_allowed: None,
     }
 }

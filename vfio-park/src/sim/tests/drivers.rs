@@ -115,6 +115,24 @@ fn nvidia_writes_command_once_when_it_comes_and_twice_when_it_goes() {
 }
 
 #[test]
+fn bridges_over_a_resident_die_are_kept_from_d3cold() {
+    let board = Board::new("k80x4");
+    let die = board.dies[0];
+    let guarded = || {
+        let survey = board.survey();
+        let bridges = survey.functions.values().filter_map(|f| Some((f.bdf, f.bridge?)));
+        let kept = bridges.filter(|(_, bridge)| bridge.d3cold_allowed == Some(false));
+        kept.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    assert!(guarded().is_empty());
+    let hold = board.adopt(die);
+    assert_eq!(guarded(), board.survey().die(die).expect("a die").path);
+    drop(hold);
+    board.sim.unbind(die).expect("free");
+    assert!(guarded().is_empty());
+}
+
+#[test]
 fn peeking_needs_a_die_that_is_awake() {
     let board = Board::new("k80x2-iommu");
     let die = board.dies[0];

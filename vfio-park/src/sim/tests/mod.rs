@@ -4,6 +4,8 @@ mod drivers;
 mod faults;
 mod gates;
 mod places;
+mod promises;
+mod threads;
 mod visits;
 
 use std::{sync::Arc, time::Duration};

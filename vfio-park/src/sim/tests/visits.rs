@@ -1,9 +1,5 @@
 //! The main job: cold once, warm ever after.
 
-use std::collections::BTreeMap;
-
-use proptest::prelude::*;
-
 use super::*;
 use crate::model::{DOORBELL_OFFSET, Job, JobOutcome, Work, doorbell};
 
@@ -159,64 +155,4 @@ fn a_power_cycle_brings_the_boot_state_back() {
     assert_eq!(board.read(board.slot_base(SLOT)), 0);
     drop(hold);
     board.no_violations();
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
-
-    /// Whatever is asked in whatever order, and whatever goes wrong: one path at most, and every
-    /// die keeps its marks for as long as it is resident.
-    #[test]
-    fn any_order_of_verbs_keeps_the_promises(
-        preset in prop::sample::select(vec!["k80x4", "k80x6-win48", "k80x1", "k80x4-roomy-iommu"]),
-        steps in prop::collection::vec((0usize..6, 0usize..8, 0u8..3, 1u32..40), 1..60)
-    ) {
-        let board = Board::new(preset);
-        let slots = u8::try_from(board.sim.slots().len()).expect("a few");
-        let mut holds: BTreeMap<Bdf, Box<dyn Hold>> = BTreeMap::new();
-        for (verb, n, slot, step) in steps {
-            let die = board.dies[n % board.dies.len()];
-            let slot = SlotId(slot % slots);
-            if step < 12 {
-                board.sim.faults().add(Fault {
-                    verb: None, die: None, after: 0, times: Some(1),
-                    effect: Effect::FailStep { step, undo_fails: false },
-                });
-            }
-            // What a verb answers is its own affair here; what the machine is afterwards is not.
-            match verb {
-                0 => drop(board.place(die, slot)),
-                1 | 2 => drop(board.sim.open(slot, die)),
-                3 => drop(board.sim.shut(slot)),
-                4 if holds.remove(&die).is_some() => drop(board.sim.unbind(die)),
-                4 => drop(board.sim.unbind(die)),
-                _ => {
-                    if board.sim.bind(die, &DriverName::nvidia()).is_ok()
-                        && board.sim.open(slot, die).is_ok()
-                        && let Ok(hold) = board.sim.hold(die)
-                        && holds.insert(die, hold).is_none()
-                    {
-                        board.write(board.slot_base(slot), mark(die, 0));
-                    }
-                }
-            }
-            board.sim.faults().set(FaultPlan::default());
-            for slot in (0..slots).map(SlotId) {
-                let [base, _] = board.ends(slot);
-                let survey = board.survey();
-                let here = |die: &&crate::survey::Die| {
-                    DieState::read(&survey, die, board.sim.slots()).slot() == Some(slot)
-                };
-                let here: Vec<Bdf> = survey.dies.iter().filter(here).map(|die| die.bdf).collect();
-                prop_assert!(here.len() <= 1, "{here:?} are in {slot}");
-                if let Some(die) = here.first().filter(|die| holds.contains_key(die)) {
-                    prop_assert_eq!(board.read(base), mark(*die, 0));
-                }
-                if here.is_empty() {
-                    prop_assert_eq!(board.read(base), u32::MAX);
-                }
-            }
-        }
-        board.no_violations();
-    }
 }
