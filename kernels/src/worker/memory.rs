@@ -17,7 +17,7 @@ use crate::{
     wire::{self, Found, Sample, Step},
 };
 
-/// Bytes that a chunk is a multiple of: a block's stride (TILE in memtest.cu).
+/// Bytes that a block goes over (TILE in memtest.cu), and that a chunk is a multiple of.
 const TILE: u64 = 16 * 1024;
 /// Memory left alone when all is asked for: the driver needs some to launch and to copy.
 const LEFT: u64 = 96 << 20;
@@ -145,19 +145,19 @@ impl Memory {
     }
 
     fn launch(&self, gpu: &Gpu, step: Step, chunk: &Chunk) -> Result<(), Failure> {
-        let (module, stream, blocks) = (&self.module, &gpu.stream, gpu.blocks(8));
+        let (module, stream) = (&self.module, &gpu.stream);
         let (memory, found) = (chunk.memory.as_device_ptr(), self.findings.as_device_ptr());
-        let (quads, base) = (chunk.bytes / 16, chunk.start / 16);
-        // SAFETY: the arguments are those of memtest.cu; the chunk is `quads` long, a multiple of TILE,
-        // and the findings are one struct of the layout asserted above.
+        let (tiles, base) = (tiles(chunk.bytes)?, chunk.start / 16);
+        // SAFETY: the arguments are those of memtest.cu; the chunk is that many TILEs long, a block for
+        // each, and the findings are one struct of the layout asserted above.
         unsafe {
             match step {
-                Step::Fill(of) => launch!(module.fill<<<blocks, BLOCK, 0, stream>>>(
-                    memory, quads, base, of.shape as u32, of.word)),
-                Step::Check(of) => launch!(module.check<<<blocks, BLOCK, 0, stream>>>(
-                    memory, quads, base, of.shape as u32, of.word, found)),
-                Step::Invert(word) => launch!(module.invert<<<blocks, BLOCK, 0, stream>>>(
-                    memory, quads, base, word, found)),
+                Step::Fill(of) => launch!(module.fill<<<tiles, BLOCK, 0, stream>>>(
+                    memory, base, of.shape as u32, of.word)),
+                Step::Check(of) => launch!(module.check<<<tiles, BLOCK, 0, stream>>>(
+                    memory, base, of.shape as u32, of.word, found)),
+                Step::Invert(word) => launch!(module.invert<<<tiles, BLOCK, 0, stream>>>(
+                    memory, base, word, found)),
             }
         }
         .map_err(refused("launching a memory test kernel"))
@@ -215,4 +215,8 @@ impl Memory {
 /// Sizes of 64 bits, on a 64-bit machine.
 fn size(bytes: u64) -> Result<usize, Failure> {
     usize::try_from(bytes).map_err(Failure::internal("reckoning with sizes"))
+}
+
+fn tiles(bytes: u64) -> Result<u32, Failure> {
+    u32::try_from(bytes / TILE).map_err(Failure::internal("launching over a chunk of that size"))
 }

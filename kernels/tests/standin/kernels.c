@@ -25,7 +25,7 @@ _Thread_local struct dim threadIdx, blockIdx, blockDim, gridDim;
 	} while (0)
 
 /* "stuck=OFFSET:MASK": bits of that word of the memory under test that always read as ones. */
-static void stuck(int die, quad *mem, u64 quads, u64 base)
+static void stuck(int die, quad *mem, u64 base, u64 quads)
 {
 	const char *value;
 	unsigned long long offset;
@@ -54,23 +54,22 @@ static int run_persist(int die, const struct job *job)
 
 static int run_fill(int die, const struct job *job)
 {
-	EVERY_THREAD(fill(AT(quad, 0), job->args[1], job->args[2], WORD(3), WORD(4)));
-	stuck(die, AT(quad, 0), job->args[1], job->args[2]);
+	EVERY_THREAD(fill(AT(quad, 0), job->args[1], WORD(2), WORD(3)));
+	stuck(die, AT(quad, 0), job->args[1], (u64)job->grid * TILE);
 	return OK;
 }
 
 static int run_check(int die, const struct job *job)
 {
 	(void)die;
-	EVERY_THREAD(check(AT(quad, 0), job->args[1], job->args[2], WORD(3), WORD(4),
-			   AT(struct findings, 5)));
+	EVERY_THREAD(check(AT(quad, 0), job->args[1], WORD(2), WORD(3), AT(struct findings, 4)));
 	return OK;
 }
 
 static int run_invert(int die, const struct job *job)
 {
-	EVERY_THREAD(invert(AT(quad, 0), job->args[1], job->args[2], WORD(3), AT(struct findings, 4)));
-	stuck(die, AT(quad, 0), job->args[1], job->args[2]);
+	EVERY_THREAD(invert(AT(quad, 0), job->args[1], WORD(2), AT(struct findings, 3)));
+	stuck(die, AT(quad, 0), job->args[1], (u64)job->grid * TILE);
 	return OK;
 }
 
@@ -87,9 +86,9 @@ static int run_parity(int die, const struct job *job)
 static const struct kernel kernels[] = {
 	{ "busy", "84", run_busy },
 	{ "persist", "8444", run_persist },
-	{ "fill", "88844", run_fill },
-	{ "check", "888448", run_check },
-	{ "invert", "88848", run_invert },
+	{ "fill", "8844", run_fill },
+	{ "check", "88448", run_check },
+	{ "invert", "8848", run_invert },
 	{ "parity", "8888844", run_parity },
 };
 
