@@ -19,6 +19,7 @@ static char *slots = "0xC00000000";
 module_param(slots, charp, 0444);
 MODULE_PARM_DESC(slots, "slots, address[+size][,...], 16 GiB each by default");
 
+/* Dies, cards, slots, and all register writes; see slotwin-core.h for the order */
 DEFINE_MUTEX(sw_lock);
 
 /* The descriptor that this gives is for root: it moves other people's windows */

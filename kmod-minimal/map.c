@@ -35,6 +35,7 @@ struct sw_map {
 	bool revoked;			/* under sw_open_sem */
 };
 
+/* The lists of mappings; under sw_lock or alone */
 static DEFINE_MUTEX(sw_maps_lock);
 static struct vfsmount *sw_mount;
 static int sw_mount_users;

@@ -72,9 +72,11 @@ struct slotwin_survey {
 	__u32 index;		/* in: 0 .. nr_dies - 1 */
 	slotwin_bdf bdf;	/* out */
 	__u32 state;		/* out: SLOTWIN_DIE_* */
-	__u32 slot;		/* out: its home if it is placed, else the slot that
-				 * firmware or kernel put its BAR1 into, else
-				 * SLOTWIN_NO_SLOT */
+	/*
+	 * out: its home if it is placed, else the slot that firmware or kernel
+	 * put its BAR1 into, else SLOTWIN_NO_SLOT
+	 */
+	__u32 slot;
 	__u32 gate;		/* out: SLOTWIN_GATE_* */
 	__u64 bar0;		/* out: address, 0 if unassigned */
 	__u64 bar1;
