@@ -47,10 +47,7 @@ pub(super) fn lay_out(survey: &Survey, space: &Space) -> Low {
         }
     }
     for card in &survey.cards {
-        if !low.blocks.contains_key(&card.id) {
-            let block = fresh(survey, card, &mut holes);
-            low.blocks.insert(card.id, block);
-        }
+        low.blocks.entry(card.id).or_insert_with(|| fresh(survey, card, &mut holes));
     }
     low
 }
