@@ -96,7 +96,7 @@ impl Inner {
                 }
                 // In the slot it is kept awake.
                 if !self.open_dies(state).contains(&die) {
-                    state.hw.config_write(now, die, reg::PMCSR, 2, 3);
+                    state.suspend(now, die);
                 }
                 Ok(())
             }
@@ -153,7 +153,7 @@ impl Inner {
                 }
                 shut_adapter_down(&mut state, now, die);
             }
-            "vfio-pci" => wake(&mut state, now, die),
+            "vfio-pci" => drop(state.resume(now, die)),
             _ => {}
         }
         if let Some(soft) = state.kernel.functions.get_mut(&die) {
@@ -217,7 +217,7 @@ impl Inner {
 
 /// What nvidia 470 checks before it takes a die.
 fn nvidia_probe(state: &mut State, now: Duration, die: Bdf) -> Result<(), String> {
-    wake(state, now, die);
+    state.resume(now, die);
     let Some(bar0) = state.kernel.bar(die, 0).range() else {
         return Err("pci_enable_device: BAR 0 is unassigned".to_owned());
     };
@@ -256,13 +256,6 @@ fn adapter_comes_up(state: &State, die: Bdf) -> Result<(), String> {
     match state.hw.route(bar1.base()) {
         Some((reached, 1, 0)) if reached == die => Ok(()),
         _ => failed("BAR1 does not reach the die, open its window first"),
-    }
-}
-
-fn wake(state: &mut State, now: Duration, die: Bdf) {
-    let power = state.hw.config(die).map_or(0, |config| config.u16(reg::PMCSR));
-    if power & 3 != 0 {
-        state.hw.config_write(now, die, reg::PMCSR, 2, u32::from(power & !3));
     }
 }
 

@@ -66,7 +66,7 @@ pub enum Effect {
     /// The verb does not return until [`Faults::release`]; then it goes on as if nothing had been.
     /// With a deadline it then fails with `Deadline`, and has done nothing.
     Hang {
-        /// Milliseconds; without it, hung until released.
+        /// Milliseconds of real time; without it, hung until released.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline_ms: Option<u64>,
     },

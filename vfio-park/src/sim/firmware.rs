@@ -6,6 +6,7 @@ use super::{
     bridge,
     hardware::{Hardware, Node},
     kernel::{Bound, Kernel, Resource, Soft},
+    power,
     preset::{Iommu, Preset, ROOMY_BASE, ROOMY_STRIDE, Room},
 };
 use crate::{
@@ -239,7 +240,7 @@ impl Boot<'_> {
         let driver = match self.preset.iommu {
             Iommu::None => DriverName::pci_stub(),
             Iommu::Present | Iommu::NoIommuMode => {
-                self.write(hw, die, reg::PMCSR, 2, 3);
+                power::suspend(hw, &mut self.kernel, self.at, die);
                 DriverName::vfio_pci()
             }
         };

@@ -13,6 +13,7 @@ use super::{
     firmware,
     hardware::Hardware,
     kernel::{Kernel, Resource, Soft},
+    power,
     preset::{Costs, Preset},
 };
 use crate::{Bdf, DieId, MachineError, Slot, SlotId, seam::Placement};
@@ -38,6 +39,16 @@ impl State {
         let (hw, kernel) = firmware::power_on(preset, slots, Duration::ZERO);
         let placed = BTreeMap::new();
         Self { hw, kernel, placed, power_ons: 0, next_holder: 0, on_since: now }
+    }
+
+    /// Wakes a die; whether it was asleep.
+    pub(super) fn resume(&mut self, now: Duration, die: Bdf) -> bool {
+        power::resume(&mut self.hw, &mut self.kernel, now, die)
+    }
+
+    /// Lets a die sleep.
+    pub(super) fn suspend(&mut self, now: Duration, die: Bdf) {
+        power::suspend(&mut self.hw, &mut self.kernel, now, die);
     }
 
     /// What placing changes of the kernel's books.
@@ -99,6 +110,22 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Wakes a die; whether it was asleep.
+    pub(super) fn wake(&self, die: Bdf) -> bool {
+        let mut state = self.state();
+        let now = self.now(&state);
+        state.resume(now, die)
+    }
+
+    /// Lets dies sleep.
+    pub(super) fn let_sleep(&self, dies: impl IntoIterator<Item = Bdf>) {
+        let mut state = self.state();
+        let now = self.now(&state);
+        for die in dies {
+            state.suspend(now, die);
+        }
+    }
+
     pub(super) fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
         self.verbs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,8 +177,14 @@ impl Inner {
             return Ok(());
         }
         let seconds = deadline.unwrap_or_default().div_ceil(1000);
-        let die = die.unwrap_or(self.dies[0]);
-        Err(MachineError::Deadline { operation: verb.name(), die, seconds })
+        let operation = verb.name();
+        Err(die.map_or_else(
+            || {
+                let source = io::Error::from(io::ErrorKind::TimedOut);
+                MachineError::Io { operation, path: "the machine".to_owned(), source }
+            },
+            |die| MachineError::Deadline { operation, die, seconds },
+        ))
     }
 
     pub(super) fn die(&self, die: Bdf) -> Result<DieId, MachineError> {

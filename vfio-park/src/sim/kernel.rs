@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use super::power::Saved;
 use crate::{AddressRange, Bdf, DriverName};
 
 /// The kernel's resource behind a BAR or a bridge's window.
@@ -60,6 +61,8 @@ pub(super) struct Soft {
     pub(super) bound: Option<Bound>,
     pub(super) driver_override: Option<String>,
     pub(super) iommu_group: Option<u32>,
+    /// What its waking up writes back.
+    pub(super) saved: Option<Saved>,
     /// Who has the adapter open, by a number of their own.
     pub(super) holders: BTreeMap<u64, String>,
 }

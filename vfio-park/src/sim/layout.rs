@@ -117,6 +117,11 @@ impl Layout {
         bridges && open_middle && dies
     }
 
+    /// Its dies.
+    pub(super) fn dies(&self) -> impl Iterator<Item = Bdf> {
+        self.dies.iter().map(|layout| layout.die)
+    }
+
     /// Dies of which nothing is to be changed.
     pub(super) fn standing_dies(&self, state: &State) -> BTreeSet<Bdf> {
         let stand = self.dies.iter().filter(|layout| layout.stands(state, false));
@@ -124,7 +129,7 @@ impl Layout {
     }
 
     /// The root port is shut first; nothing opens but what lies between root port and inner gates.
-    /// The dies that `stay` are not touched.
+    /// The dies that `stay` are not touched, the others are awake.
     pub(super) fn write(
         &self,
         writes: &mut Writes<'_>,
@@ -182,9 +187,6 @@ impl DieLayout {
     }
 
     fn write(&self, writes: &mut Writes<'_>) -> Result<(), MachineError> {
-        let pmcsr = u16::try_from(writes.read(self.die, reg::PMCSR)? & 0xffff).expect("masked");
-        // A die in D3hot loses what is programmed once the kernel wakes it: wake it first.
-        writes.power(self.die, pmcsr & !3)?;
         let moves = [(reg::BAR0 + 12, self.bar3), (reg::BAR0 + 4, self.slot)];
         writes.command(self.die, |command| command & !command::MEMORY)?;
         writes.dword(self.die, reg::BAR0, halves(self.bar0.base())[0])?;
@@ -197,7 +199,7 @@ impl DieLayout {
         if self.placement.gate == Gate::Window {
             writes.command(self.die, |command| command | command::MEMORY)?;
         }
-        writes.power(self.die, pmcsr)
+        Ok(())
     }
 }
 

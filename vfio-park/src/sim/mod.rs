@@ -23,6 +23,7 @@ mod inner;
 mod kernel;
 mod layout;
 mod place;
+mod power;
 mod preset;
 mod simulator;
 mod surveying;

@@ -27,7 +27,9 @@ impl Inner {
     ) -> Result<Placed, MachineError> {
         let mut writes = Writes::new(self, entry.fail_step);
         let before = self.state().resources();
-        match self.place_with(&mut writes, die, placement) {
+        let mut woken = Vec::new();
+        let placed = self.place_with(&mut writes, &mut woken, die, placement);
+        let placed = match placed {
             Ok(true) => Ok(Placed::Already),
             Ok(false) => Ok(Placed::Now { config_writes: writes.count() }),
             Err(error) => {
@@ -35,13 +37,16 @@ impl Inner {
                 self.state().restore(before);
                 Err(error)
             }
-        }
+        };
+        self.let_sleep(woken);
+        placed
     }
 
     /// Whether there was nothing to do.
     fn place_with(
         &self,
         writes: &mut Writes<'_>,
+        woken: &mut Vec<Bdf>,
         die: Bdf,
         placement: Placement,
     ) -> Result<bool, MachineError> {
@@ -51,9 +56,9 @@ impl Inner {
         self.check_slot(&self.state(), die, placement.slot)?;
         let in_the_way = self.in_the_way(&self.state(), die)?;
         for (other, slot) in in_the_way {
-            self.place_one(writes, other, Placement { slot, gate: placement.gate })?;
+            self.place_one(writes, woken, other, Placement { slot, gate: placement.gate })?;
         }
-        self.place_one(writes, die, placement)?;
+        self.place_one(writes, woken, die, placement)?;
         Ok(false)
     }
 
@@ -73,6 +78,7 @@ impl Inner {
     fn place_one(
         &self,
         writes: &mut Writes<'_>,
+        woken: &mut Vec<Bdf>,
         die: Bdf,
         placement: Placement,
     ) -> Result<(), MachineError> {
@@ -83,6 +89,8 @@ impl Inner {
             let stay = layout.standing_dies(&state);
             (layout, stay)
         };
+        // A die in D3hot loses what is programmed once the kernel wakes it: wake it first.
+        woken.extend(layout.dies().filter(|die| !stay.contains(die) && self.wake(*die)));
         layout.write(writes, &stay)?;
         layout.commit(&mut self.state());
         self.settle_resources();

@@ -41,16 +41,17 @@ impl Inner {
             (self.moves(&state, &after), self.windows(&state), leaving)
         };
         let mut writes = Writes::new(self, entry.fail_step);
-        let woken = wake(&mut writes, die);
-        let done = woken.and_then(|()| carry_out(&mut writes, &windows, &moves));
-        if let Err(error) = done {
+        // A die is awake while it is in the slot.
+        let woken = self.wake(die);
+        if let Err(error) = carry_out(&mut writes, &windows, &moves) {
             let error = writes.undo(Verb::Open.name(), die, error);
+            self.let_sleep(woken.then_some(die));
             self.settle_resources();
             return Err(error);
         }
         let config_writes = writes.count();
         self.settle_resources();
-        self.let_sleep(&leaving);
+        self.left(&leaving);
         Ok(Opened { range, config_writes })
     }
 
@@ -69,7 +70,7 @@ impl Inner {
             .map_err(|error| writes.undo(Verb::Shut.name(), die, error));
         self.settle_resources();
         if done.is_ok() {
-            self.let_sleep(&leaving);
+            self.left(&leaving);
         }
         done
     }
@@ -146,15 +147,10 @@ impl Inner {
     }
 
     /// Out of the slot, a die on vfio-pci goes back to sleep.
-    fn let_sleep(&self, left: &BTreeSet<Bdf>) {
-        let mut state = self.state();
-        let now = self.now(&state);
-        for die in left {
-            let idle = state.kernel.driver(*die) == Some(&DriverName::vfio_pci());
-            if idle && state.hw.config(*die).is_some() {
-                state.hw.config_write(now, *die, reg::PMCSR, 2, 3);
-            }
-        }
+    fn left(&self, dies: &BTreeSet<Bdf>) {
+        let idle = |die: &Bdf| self.state().kernel.driver(*die) == Some(&DriverName::vfio_pci());
+        let idle: Vec<Bdf> = dies.iter().copied().filter(idle).collect();
+        self.let_sleep(idle);
     }
 
     /// The kernel's tree follows the registers: what is open is in it, what is not is set aside.
@@ -198,12 +194,6 @@ fn cards(state: &State) -> Vec<CardDoors> {
         card.doors.push(Door { die: *die, port, decode });
     }
     cards.into_values().collect()
-}
-
-/// A die is awake while it is in the slot.
-fn wake(writes: &mut Writes<'_>, die: Bdf) -> Result<(), MachineError> {
-    let power = writes.read(die, reg::PMCSR)?;
-    writes.power(die, u16::try_from(power & 0xfffc).expect("masked"))
 }
 
 fn carry_out(

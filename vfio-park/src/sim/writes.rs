@@ -28,7 +28,7 @@ impl<'a> Writes<'a> {
         Self { inner, undo: Vec::new(), count: 0, fail_step }
     }
 
-    /// How many there were, sleep and wake left out.
+    /// How many there were.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
@@ -55,11 +55,6 @@ impl<'a> Writes<'a> {
         Ok(config.u32(offset))
     }
 
-    /// The kernel's power management moves a die to D0 or D3hot.
-    pub(super) fn power(&mut self, die: Bdf, pmcsr: u16) -> Result<(), MachineError> {
-        self.apply(die, reg::PMCSR, 2, pmcsr.into()).map(drop)
-    }
-
     fn put(&mut self, at: Bdf, offset: u16, size: u8, value: u32) -> Result<(), MachineError> {
         if self.apply(at, offset, size, value)? {
             self.inner.clock.sleep(self.inner.costs.config_write);
@@ -81,11 +76,9 @@ impl<'a> Writes<'a> {
         if (before ^ value) & mask == 0 {
             return Ok(false);
         }
-        if offset != reg::PMCSR {
-            self.count += 1;
-            if self.fail_step.is_some_and(|(step, _)| step == self.count) {
-                return Err(eio(at, offset));
-            }
+        self.count += 1;
+        if self.fail_step.is_some_and(|(step, _)| step == self.count) {
+            return Err(eio(at, offset));
         }
         let now = self.inner.now(&state);
         self.undo.push(Undo { at, offset, size, before: before & mask });

@@ -129,3 +129,40 @@ fn a_delay_takes_its_time() {
     board.survey();
     assert_eq!(board.clock.now(), before + Duration::from_millis(30));
 }
+
+#[test]
+fn a_bridge_that_falls_off_takes_its_dies_along() {
+    let board = Board::new("k80x4");
+    let [a, b, c, _] = board.dies[..] else { panic!("four dies") };
+    let path = board.survey().die(a).expect("a die").path.clone();
+    board.sim.fall_off(path[2]);
+    assert_eq!(board.state(a), DieState::Absent);
+    assert!(matches!(board.state(b), DieState::Parked { .. }));
+    board.sim.fall_off(path[0]);
+    assert_eq!(board.state(b), DieState::Absent);
+    assert!(matches!(board.place(b, SLOT), Err(MachineError::Absent(_))));
+    assert!(matches!(board.state(c), DieState::Parked { .. }));
+    board.no_violations();
+}
+
+#[test]
+fn a_reset_behind_the_root_port_loses_the_bus_numbers_below() {
+    let board = Board::new("k80x4");
+    let root = board.survey().cards[0].root_port;
+    let at = Duration::ZERO;
+    let write = ConfigWrite { at, bdf: root, offset: 0x3e, size: 2, value: 0x40 };
+    board.sim.config_write(&write);
+    assert_eq!(board.state(board.dies[0]), DieState::Absent);
+    assert!(matches!(board.state(board.dies[2]), DieState::Parked { .. }));
+    board.sim.power_cycle();
+    assert!(matches!(board.state(board.dies[0]), DieState::Parked { .. }));
+    board.no_violations();
+}
+
+#[test]
+fn a_hang_of_a_verb_without_a_die_times_out_too() {
+    let board = Board::new("k80x2");
+    board.sim.faults().add(Fault::at(Verb::Shut, Effect::Hang { deadline_ms: Some(1) }));
+    let Err(MachineError::Io { source, .. }) = board.sim.shut(SLOT) else { panic!("no deadline") };
+    assert_eq!(source.kind(), io::ErrorKind::TimedOut);
+}
