@@ -4,6 +4,7 @@ mod drivers;
 mod faults;
 mod gates;
 mod places;
+mod planned;
 mod promises;
 mod threads;
 mod visits;
