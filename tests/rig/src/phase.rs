@@ -38,6 +38,13 @@ impl Kind {
     ];
 }
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(kind, _)| kind == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
 /// A phase of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
@@ -74,8 +81,7 @@ impl Phase {
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Kind::NAMES.iter().find(|(kind, _)| *kind == self.kind).map_or("", |(_, n)| n);
-        f.write_str(name)?;
+        self.kind.fmt(f)?;
         f.write_str(if self.stray { "+stray" } else { "" })?;
         f.write_str(if self.registers { "+registers" } else { "" })?;
         if self.text.is_empty() { Ok(()) } else { write!(f, " {}", self.text) }

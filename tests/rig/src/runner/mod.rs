@@ -21,7 +21,7 @@ use vfio_park::model::OtherRegisters;
 
 use self::{
     console::{Console, Said},
-    qemu::{CONSOLE, DEVICES, INITRAMFS, MONITOR, TOPOLOGY, TRACE},
+    qemu::{CONSOLE, DEVICES, INITRAMFS, MESSAGES, MONITOR, TOPOLOGY, TRACE},
 };
 pub use self::{
     options::{Kernel, Nvidia, Options},
@@ -69,7 +69,9 @@ pub fn run(options: &Options, work: &Path) -> Result<Outcome> {
     fleet(options).start(work, &log)?;
     let start = Instant::now();
     let mut command = qemu::command(options, &rig, work);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let messages = work.join(MESSAGES);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs::File::create(&messages)?);
+    let child = command.spawn();
     let mut qemu = Qemu(child.context("start QEMU")?);
     let pipe = qemu.0.stdout.take().context("QEMU's console")?;
     let mut console = Console::new(pipe, &work.join(CONSOLE), start + options.timeout)?;
@@ -91,9 +93,10 @@ pub fn run(options: &Options, work: &Path) -> Result<Outcome> {
     let ended = qemu.0.wait().context("wait for QEMU")?;
     let Some(status) = status else {
         bail!(
-            "the guest ended without a result after {} s (QEMU: {ended}); its last words:\n{}",
+            "the guest ended without a result after {} s (QEMU: {ended}); its last words:\n{}\n{}",
             start.elapsed().as_secs(),
-            console.tail()
+            console.tail(),
+            fs::read_to_string(&messages)?
         )
     };
     Ok(Outcome {

@@ -11,6 +11,7 @@ pub(super) const TRACE: &str = "trace.log";
 pub(super) const DEVICES: &str = "devices.jsonl";
 pub(super) const TOPOLOGY: &str = "topology.json";
 pub(super) const CONSOLE: &str = "console.log";
+pub(super) const MESSAGES: &str = "qemu.log";
 pub(super) const MONITOR: &str = "qmp.sock";
 pub(super) const INITRAMFS: &str = "initramfs.cpio";
 
