@@ -11,8 +11,12 @@ fail() {
 	exit 1
 }
 of_id() { for f in $(grep -l "$1" $devices/*/device); do basename "$(dirname "$f")"; done; }
-driver() { basename "$(readlink "$devices/$1/driver" 2>/dev/null)" 2>/dev/null || echo none; }
-# peek FILE OFFSET: four bytes as hexadecimal; FILE is /dev/mem or a resource.
+driver() {
+	if [ -e "$devices/$1/driver" ]; then basename "$(readlink "$devices/$1/driver")"; else echo none; fi
+}
+# Shuts a bridge whatever its registers held: base over limit first, the rest after.
+shut() { setpci -s "$1" 28.L=ff 2c.L=f 24.L=fff10001; }
+# Four bytes at an address, as hexadecimal.
 read_slot() { busybox devmem "0x$(printf %x "$1")" 32; }
 
 dies=$(of_id 0x102d)
@@ -75,7 +79,7 @@ echo "smoke: remove waits for who holds the device"
 # Nobody in the slot: shut every root port above dies.
 mark "free shut all"
 for bus in $(for die in $dies; do readlink -f "$devices/$die" | cut -d/ -f5; done | sort -u); do
-	setpci -s "$bus" 24.L=fff10001 2c.L=f 28.L=ff
+	shut "$bus"
 done
 mark "free+stray look at a slot with nobody in it"
 for slot in $(echo "$RIG_SLOTS" | tr , ' '); do
@@ -96,10 +100,10 @@ echo on >"$devices/$first/power/control"
 setpci -s "$first" 64.W=0 COMMAND=0
 setpci -s "$first" 14.L=0 18.L="$upper" COMMAND=2
 others=$(for die in $dies; do [ "$die" = "$first" ] || readlink -f "$devices/$die" | cut -d/ -f7; done)
-for port in $others; do setpci -s "$port" 24.L=fff10001 2c.L=f 28.L=ff; done
+for port in $others; do shut "$port"; done
 low=$(printf %x $(((base >> 16 & 0xfff0) | 1)))
 for port in $path; do
-	setpci -s "$port" 24.L=fff1$(printf %04x 0x$low) 2c.L="$last" 28.L="$upper" COMMAND=6:6
+	setpci -s "$port" 28.L=ff 2c.L="$last" 24.L=fff1$(printf %04x 0x$low) 28.L="$upper" COMMAND=6:6
 done
 busybox devmem "$base" 32 0x12345678
 [ "$(read_slot "$base")" = 0x12345678 ] || fail "the die in the slot reads $(read_slot "$base")"

@@ -1,6 +1,6 @@
 //! What is forbidden when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vfio_park::{
     Bdf, Slot,
@@ -33,7 +33,8 @@ pub(super) fn judge(evidence: &Evidence) -> Verdict {
     if topology.with_role(Role::Die).next().is_none() || topology.slots.is_empty() {
         findings.push(Finding::new(Rule::Evidence, "", "no die or no slot is known".to_owned()));
     }
-    let mut bench = Bench { topology, replay: Replay::new(topology), findings };
+    let mut bench =
+        Bench { topology, replay: Replay::new(topology), findings, wrong: BTreeSet::new() };
     let mut costs = Vec::new();
     let mut neighbour = BTreeMap::new();
     for (number, chapter) in chapters.iter().enumerate() {
@@ -51,6 +52,8 @@ struct Bench<'a> {
     topology: &'a Topology,
     replay: Replay<'a>,
     findings: Vec<Finding>,
+    /// What is wrong with the paths just now: told once, when it begins.
+    wrong: BTreeSet<(Rule, String)>,
 }
 
 /// What was open before a warm phase.
@@ -137,18 +140,24 @@ impl Bench<'_> {
 
     /// At most one path, at most one claim on a bus.
     fn paths(&mut self, phase: &Phase) {
+        let list = |functions: &[Bdf]| {
+            functions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+        };
+        let mut wrong = BTreeSet::new();
         for slot in &self.topology.slots {
-            let list = |dies: &[Bdf]| {
-                dies.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-            };
             let open = self.replay.open_dies(*slot);
             if open.len() > 1 {
-                self.find(Rule::TwoPaths, phase, format!("{} both answer at {slot}", list(&open)));
+                wrong.insert((Rule::TwoPaths, format!("{} both answer at {slot}", list(&open))));
             }
             if let Some(rivals) = self.replay.rivals(*slot) {
                 let message = format!("{} of one bus both claim {slot}", list(&rivals));
-                self.find(Rule::Rivals, phase, message);
+                wrong.insert((Rule::Rivals, message));
             }
+        }
+        let before = std::mem::replace(&mut self.wrong, wrong);
+        let new: Vec<_> = self.wrong.difference(&before).cloned().collect();
+        for (rule, message) in new {
+            self.find(rule, phase, message);
         }
     }
 
