@@ -41,7 +41,7 @@ fi
 mark "free nvidia with nothing to probe"
 echo pci-stub >"$devices/$t4/driver_override"
 modprobe pci-stub
-echo "$t4" >/sys/bus/pci/drivers/pci-stub/bind
+[ "$(driver "$t4")" = pci-stub ] || echo "$t4" >/sys/bus/pci/drivers/pci-stub/bind
 ! modprobe nvidia 2>/tmp/said || fail "nvidia loads with no device to probe"
 grep -q 'No such device' /tmp/said || fail "nvidia failed for another reason: $(cat /tmp/said)"
 dmesg | grep -q 'NVRM: No NVIDIA devices probed' || fail "nvidia does not say why"
