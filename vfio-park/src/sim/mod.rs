@@ -22,6 +22,7 @@ mod hardware;
 mod inner;
 mod kernel;
 mod layout;
+mod map;
 mod place;
 mod power;
 mod preset;
@@ -38,6 +39,7 @@ pub use self::{
     drivers::AdapterHold,
     faults::{Effect, Fault, FaultPlan, Faults, Verb},
     hardware::Violation,
+    map::{BusError, DieMap},
     preset::{Costs, Iommu, ParsePresetError, Preset, Room},
     simulator::Simulator,
 };

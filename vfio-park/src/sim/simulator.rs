@@ -8,6 +8,7 @@ use super::{
     faults::{Faults, Verb},
     hardware::Violation,
     inner::{Inner, State},
+    map::DieMap,
     preset::{Costs, Preset},
 };
 use crate::{
@@ -94,6 +95,17 @@ impl Simulator {
     pub fn hold_as(&self, die: Bdf, who: impl Into<String>) -> Result<AdapterHold, MachineError> {
         self.0.die(die)?;
         self.0.hold_die(die, who.into())
+    }
+
+    /// Maps a placed die, as a program does through `/dev/slotwin`.
+    pub fn map(&self, die: Bdf) -> Result<DieMap, MachineError> {
+        self.0.map_die(die)
+    }
+
+    /// The text of `/proc/driver/nvidia/gpus/<die>/information`; there is none of a die that is not
+    /// resident.
+    pub fn information(&self, die: Bdf) -> Option<String> {
+        self.0.information(die)
     }
 
     /// Sets or clears `driver_override` of a function. A die with one is left alone by drivers that

@@ -98,16 +98,17 @@ impl Inner {
         if let Some(at) = inner.iter().find(|at| !state.hw.forwards(**at, windows[*at])) {
             return no(format!("the switch port {at} does not forward the slot: place it again"));
         }
-        let covers = |other: &&Bdf| {
-            let placement = state.placed.get(*other).filter(|placement| placement.slot != slot);
-            let taken = placement.and_then(|placement| self.slot(placement.slot).ok());
-            state.hw.above(**other).last() != Some(*root)
-                && taken.is_some_and(|taken| taken.range().overlaps(windows[root]))
+        // An open root port claims its whole window, whatever is open below it.
+        let claims = |other: &&Bdf| {
+            let elsewhere = state.placed.get(*other).is_some_and(|p| p.slot != slot);
+            let other_root = state.hw.above(**other).last().filter(|other| other != root);
+            elsewhere && other_root.is_some_and(|other| windows[&other].overlaps(windows[root]))
         };
-        match open.iter().find(covers) {
-            Some(other) => {
-                no(format!("its root port would also claim the slot that {other} is in: shut that"))
-            }
+        match open.iter().find(claims) {
+            Some(other) => no(format!(
+                "its root port and that of {other}, which is in its slot, would claim the same \
+                 addresses: shut that one first"
+            )),
             None => Ok(()),
         }
     }

@@ -118,6 +118,8 @@ fn a_card_in_two_slots_covers_both_and_none_in_between() {
     assert!(reason(&error).contains(&c.to_string()), "{error}");
     board.sim.shut(SlotId(1)).expect("shut");
     board.sim.open(SlotId(0), a).expect("opened");
+    let error = board.sim.open(SlotId(1), c).expect_err("it is covered by the other's");
+    assert!(reason(&error).contains(&a.to_string()), "{error}");
     board.sim.open(SlotId(1), b).expect("opened");
     board.no_violations();
 }

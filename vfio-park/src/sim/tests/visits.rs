@@ -156,3 +156,40 @@ fn a_power_cycle_brings_the_boot_state_back() {
     drop(hold);
     board.no_violations();
 }
+
+#[test]
+fn a_mapping_faults_out_of_the_slot_and_works_again_in_it() {
+    let board = Board::new("k80x4");
+    let [a, b, c, _] = board.dies[..] else { panic!("four dies") };
+    assert!(board.sim.map(a).is_err(), "not placed");
+    let _holds = board.adopt_all();
+    let map = board.sim.map(a).expect("placed");
+    let read = || {
+        let mut data = [0; 4];
+        map.read(0x40, &mut data).map(|()| u32::from_le_bytes(data))
+    };
+    assert_eq!(read(), Err(BusError(a)));
+    board.open(a);
+    map.write(0x40, &7u32.to_le_bytes()).expect("in the slot");
+    assert_eq!(read(), Ok(7));
+    for other in [b, c] {
+        board.open(other);
+        assert_eq!(map.write(0x40, &[0; 4]), Err(BusError(a)));
+        assert_eq!(board.read(board.slot_base(SLOT) + 0x40), 0);
+    }
+    board.open(a);
+    assert_eq!(read(), Ok(7));
+    assert_eq!(map.read(crate::GIB * 16 - 2, &mut [0; 4]), Err(BusError(a)), "past the end");
+    board.sim.power_cycle();
+    assert_eq!(read(), Err(BusError(a)));
+}
+
+#[test]
+fn the_driver_tells_of_its_dies_only() {
+    let board = Board::new("k80x4");
+    let die = board.dies[1];
+    assert_eq!(board.sim.information(die), None);
+    let _hold = board.adopt(die);
+    let text = board.sim.information(die).expect("resident");
+    assert!(text.contains("Tesla K80") && text.contains(&die.to_string()), "{text}");
+}
