@@ -1,0 +1,18 @@
+//! `slotctl plan`.
+
+use std::process::ExitCode;
+
+use slotd_client::api::{self, Verb};
+
+use crate::{
+    args::{Args, Plan},
+    exit::Failure,
+    output::{Output, steps},
+};
+
+pub(crate) fn run(args: &Args, options: &Plan, output: Output) -> Result<ExitCode, Failure> {
+    let verb = if options.park { Verb::Park } else { Verb::Acquire };
+    let plan = args.connect()?.call(&api::Plan { verb, die: options.die.clone() })?;
+    output.result(&plan, |plan| steps(&plan.steps));
+    Ok(ExitCode::SUCCESS)
+}
