@@ -48,9 +48,34 @@ static struct sw_bridge *sw_bridge_get(struct sw_card *card,
 	bridge = kzalloc(sizeof(*bridge), GFP_KERNEL);
 	if (!bridge)
 		return NULL;
+	bridge->fresh = true;
 	bridge->pdev = pci_dev_get(pdev);
 	list_add(&bridge->node, &card->bridges);
 	return bridge;
+}
+
+/*
+ * Does nothing below lead into a slot but by bridges of ours? A port that was
+ * removed and came back is written by the kernel until its die is placed.
+ */
+bool sw_card_is_sealed(struct sw_card *card, struct pci_bus *bus)
+{
+	struct pci_dev *pdev;
+	u64 lo, hi;
+
+	list_for_each_entry(pdev, &bus->devices, bus_list) {
+		if (!pdev->subordinate)
+			continue;
+		if (!sw_card_is_sealed(card, pdev->subordinate))
+			return false;
+		if (sw_bridge_of(card, pdev) ||
+		    !sw_window_read(pdev, &lo, &hi) ||
+		    sw_slot_within(lo, hi) == SLOTWIN_NO_SLOT)
+			continue;
+		pci_err(pdev, "slotwin: leads into a slot by itself: place its die first\n");
+		return false;
+	}
+	return true;
 }
 
 /* No resource may point at a root that goes. */

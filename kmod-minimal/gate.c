@@ -152,6 +152,8 @@ static int sw_may_open(struct sw_die *die, struct sw_slot *slot)
 			return -EBUSY;
 		}
 	}
+	if (!sw_card_is_sealed(die->card, top->pdev->subordinate))
+		return -EBUSY;
 	if (!sw_answers(die->pdev)) {
 		pci_err(die->pdev, "slotwin: answers all-ones\n");
 		return -EIO;
@@ -209,6 +211,8 @@ int sw_open(struct sw_die *die, u32 slot, u32 *writes)
 	*writes = 0;
 	if (!die->card || die->slot != slot)
 		return -EPERM;
+	if (!sw_slots[slot].hold->claimed)
+		return -EBUSY;
 	if (sw_slots[slot].open != die)
 		err = sw_swap(die, &sw_slots[slot], writes);
 	trace_slotwin_open(die->bdf, slot, *writes, err);
@@ -241,19 +245,31 @@ int sw_shut(u32 slot, u32 *writes)
 	return err;
 }
 
-/* The die is being removed: what cannot be shut any more counts as shut. */
+/*
+ * The die is being removed: what cannot be shut any more counts as shut. Its
+ * inner gate is not left open, since a die that comes back behind it would not
+ * be known to.
+ */
 void sw_shut_removed(struct sw_die *die)
 {
 	struct sw_log log;
 	u32 writes;
 
-	if (!die->open || !sw_shut(die->slot, &writes))
+	if (!die->card)
 		return;
-	pci_err(die->pdev, "slotwin: removed, and its path does not shut\n");
+	if (die->open && sw_shut(die->slot, &writes)) {
+		pci_err(die->pdev, "slotwin: removed, and its path does not shut\n");
+		sw_log_init(&log);
+		sw_set_open(&sw_slots[die->slot], NULL);
+		sw_off_slot(&log, die, NULL);
+		sw_log_drop(&log);
+		sw_refresh(die->card);
+		pm_runtime_put(&die->pdev->dev);
+	}
+	if (!die->path[0]->open)
+		return;
 	sw_log_init(&log);
-	sw_set_open(&sw_slots[die->slot], NULL);
-	sw_off_slot(&log, die, NULL);
-	sw_refresh(die->card);
+	if (sw_window_gate(&log, die->path[0], false))
+		pci_err(die->path[0]->pdev, "slotwin: does not shut\n");
 	sw_log_drop(&log);
-	pm_runtime_put(&die->pdev->dev);
 }

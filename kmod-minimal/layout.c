@@ -292,6 +292,33 @@ int sw_layout(struct sw_log *log, struct pci_dev *top)
 	return err;
 }
 
+/*
+ * A die that was removed and came back into a card that is placed: the kernel
+ * gave it, and its port, room in our windows. It is owned where it lies, but
+ * what holds the slot is laid out by us.
+ */
+int sw_layout_own(struct sw_log *log, struct sw_die *die)
+{
+	struct resource *res = die->pdev->resource;
+	unsigned int i;
+	int err = 0;
+
+	if (res[SW_BAR1].parent)
+		release_resource(&res[SW_BAR1]);
+	for (i = die->depth; !err && i--;) {
+		if (!die->path[i]->fresh)
+			continue;
+		res = die->path[i]->pdev->resource;
+		if (res[SW_PREF_WINDOW].parent)
+			release_resource(&res[SW_PREF_WINDOW]);
+		err = sw_res_own(log, die->path[i]->pdev, &res[SW_MEM_WINDOW]);
+	}
+	res = die->pdev->resource;
+	for (i = 0; !err && i < ARRAY_SIZE(sw_die_bars); i++)
+		err = sw_res_own(log, die->pdev, &res[sw_die_bars[i]]);
+	return err;
+}
+
 static bool sw_bar_fits(struct pci_dev *pdev, int bar)
 {
 	struct resource *res = &pdev->resource[bar];

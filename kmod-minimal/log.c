@@ -182,6 +182,22 @@ int sw_res_set(struct sw_log *log, struct pci_dev *pdev, struct resource *res,
 	return err;
 }
 
+/*
+ * Takes over a resource where it lies, with what lies in it. It came there by
+ * the kernel's hand inside a range of ours, and so has nowhere to go back to:
+ * undone, it is in no tree.
+ */
+int sw_res_own(struct sw_log *log, struct pci_dev *pdev, struct resource *res)
+{
+	struct resource *parent = res->parent;
+
+	if (!parent)
+		return 0;
+	release_resource(res);
+	return sw_res_set(log, pdev, res, parent, res->start,
+			  resource_size(res), res->flags);
+}
+
 /* Gives a private root, which is in no tree, its range. */
 int sw_res_root(struct sw_log *log, struct pci_dev *pdev,
 		struct resource *root, u64 lo, u64 hi)

@@ -9,11 +9,17 @@
 
 #include "slotwin-core.h"
 
-/* Bound to a driver that uses the die now, or may at any time. */
-static bool sw_is_busy(struct pci_dev *pdev)
+/*
+ * Bound to a driver that uses the die now, or may at any time. With a parker it
+ * is in use when it is enabled and awake: vfio-pci lets it sleep when nobody has
+ * it open. (A driver whose probe failed may have left it enabled for good.)
+ */
+static bool sw_is_busy(struct sw_die *die)
 {
-	return !sw_is_parked(pdev) ||
-	       (pdev->dev.driver && pci_is_enabled(pdev));
+	return die->driver == SW_RESIDENT ||
+	       (die->driver == SW_PARKED && pci_is_enabled(die->pdev) &&
+		!strcmp(die->pdev->dev.driver->name, "vfio-pci") &&
+		pm_runtime_active(&die->pdev->dev));
 }
 
 static int sw_may_touch(struct sw_die *die)
@@ -30,7 +36,7 @@ static int sw_may_touch(struct sw_die *die)
 		pci_err(die->pdev, "slotwin: is in its slot: shut it first\n");
 		return -EBUSY;
 	}
-	if (!sw_is_busy(die->pdev) ||
+	if (!sw_is_busy(die) ||
 	    (die->stays && sw_layout_fits(sw_top_of(die->pdev))))
 		return 0;
 	pci_err(die->pdev, "slotwin: in use by %s\n",
@@ -154,20 +160,22 @@ static int sw_card_join_all(struct sw_card *card)
 
 static void sw_card_abandon(struct sw_card *card)
 {
+	struct sw_bridge *bridge, *next;
 	struct sw_die *die;
-	bool any = false;
 
 	sw_for_each_die_below(die, card->top) {
 		die->slot = die->was_home;
 		if (die->slot == SLOTWIN_NO_SLOT)
 			sw_card_leave(die);
-		else
-			any = true;
 	}
-	if (any)
-		sw_card_windows(card);
-	else
+	if (list_empty(&card->log.steps)) {
 		sw_card_free(card);
+		return;
+	}
+	list_for_each_entry_safe(bridge, next, &card->bridges, node)
+		if (bridge->fresh)
+			sw_bridge_free(bridge);
+	sw_card_windows(card);
 }
 
 /* All dies of a card, one of them (if any is named) with this home. */
@@ -175,6 +183,7 @@ static int sw_card_place(struct pci_dev *top, struct sw_die *named, u32 slot,
 			 u32 gate, u32 *writes)
 {
 	struct sw_card *card = sw_card_get(top);
+	struct sw_bridge *bridge;
 	struct sw_die *die;
 	struct sw_log log;
 	u32 was_gate;
@@ -202,6 +211,8 @@ static int sw_card_place(struct pci_dev *top, struct sw_die *named, u32 slot,
 	*writes += log.writes;
 	sw_card_sleep(top);
 	if (!err) {
+		list_for_each_entry(bridge, &card->bridges, node)
+			bridge->fresh = false;
 		sw_log_splice(&card->log, &log);
 		return 0;
 	}
@@ -326,7 +337,7 @@ static void sw_unplace(struct sw_card *card)
 	if (sw_card_trylock(card->top))
 		return;
 	sw_for_each_die_below(die, card->top)
-		busy |= sw_is_busy(die->pdev);
+		busy |= sw_is_busy(die);
 	if (busy) {
 		pci_err(card->top, "slotwin: a driver came while the module goes: left as placed\n");
 	} else {

@@ -109,6 +109,25 @@ static int sw_windows_write(struct sw_log *log, struct sw_card *card)
 	return 0;
 }
 
+/* Before the windows: decode off, sizes known, what came back owned. */
+static int sw_card_prepare(struct sw_log *log, struct sw_card *card)
+{
+	bool again = !list_empty(&card->log.steps);
+	struct sw_die *die;
+	int err;
+
+	sw_for_each_die_below(die, card->top) {
+		if (die->stays)
+			continue;
+		err = sw_die_prepare(log, die);
+		if (!err && again && die->was_home == SLOTWIN_NO_SLOT)
+			err = sw_layout_own(log, die);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 /* The dies are awake, and none is open. Those that stay are left alone. */
 int sw_card_program(struct sw_log *log, struct sw_card *card)
 {
@@ -116,14 +135,10 @@ int sw_card_program(struct sw_log *log, struct sw_card *card)
 	int err;
 
 	err = sw_bridges_check(card);
-	if (err)
-		return err;
-	sw_for_each_die_below(die, card->top) {
-		err = die->stays ? 0 : sw_die_prepare(log, die);
-		if (err)
-			return err;
-	}
-	err = sw_windows_write(log, card);
+	if (!err)
+		err = sw_card_prepare(log, card);
+	if (!err)
+		err = sw_windows_write(log, card);
 	if (!err && !sw_layout_fits(card->top))
 		err = sw_layout(log, card->top);
 	if (!err)
@@ -152,8 +167,11 @@ static int sw_die_wake(struct sw_die *die)
 		return -EIO;
 	}
 	if (sw_asleep(die->pdev))
-		err = pci_set_power_state(die->pdev, PCI_D0);
-	return err < 0 ? -EIO : 0;
+		pci_set_power_state(die->pdev, PCI_D0);
+	if (!sw_asleep(die->pdev))
+		return 0;
+	pci_err(die->pdev, "slotwin: is in D3hot and does not leave it\n");
+	return -EIO;
 }
 
 void sw_card_sleep(struct pci_dev *top)

@@ -72,6 +72,13 @@ struct sw_bridge {
 	struct resource shadow;		/* parent of its window while shut */
 	u64 lo, hi;			/* the window while open, hi included */
 	bool open;			/* as last written and read back */
+	bool fresh;			/* since the PLACE that is under way */
+};
+
+enum sw_driver {
+	SW_UNBOUND,
+	SW_PARKED,			/* pci-stub, vfio-pci */
+	SW_RESIDENT,			/* any other */
 };
 
 struct sw_die {
@@ -81,7 +88,8 @@ struct sw_die {
 	u32 bdf;
 	bool gone;			/* removed; pdev is NULL */
 	bool open;			/* under sw_lock and sw_open_sem */
-	bool resident;			/* a module reference is held for it */
+	bool pins;			/* a module reference is held for it */
+	enum sw_driver driver;		/* as of the last bus notification */
 	u32 slot;			/* its home once it has a card */
 	u32 was_home;			/* before the PLACE that is under way */
 	bool stays;			/* not touched by it */
@@ -126,6 +134,7 @@ int sw_res_drop(struct sw_log *log, struct pci_dev *pdev, struct resource *res);
 int sw_res_set(struct sw_log *log, struct pci_dev *pdev, struct resource *res,
 	       struct resource *parent, u64 start, u64 bytes,
 	       unsigned long flags);
+int sw_res_own(struct sw_log *log, struct pci_dev *pdev, struct resource *res);
 int sw_res_root(struct sw_log *log, struct pci_dev *pdev,
 		struct resource *root, u64 lo, u64 hi);
 int sw_res_alloc(struct sw_log *log, struct pci_dev *top, struct resource *res,
@@ -152,7 +161,6 @@ struct sw_die *sw_die_of(struct pci_dev *pdev);
 void sw_die_put(struct sw_die *die);
 struct pci_dev *sw_top_of(struct pci_dev *pdev);
 bool sw_only_ours(struct pci_bus *bus);
-bool sw_is_parked(struct pci_dev *pdev);
 bool sw_answers(struct pci_dev *pdev);
 bool sw_asleep(struct pci_dev *pdev);
 u32 sw_die_state(struct sw_die *die);
@@ -164,10 +172,12 @@ void sw_card_leave(struct sw_die *die);
 void sw_card_free(struct sw_card *card);
 struct sw_bridge *sw_bridge_of(struct sw_card *card, struct pci_dev *pdev);
 void sw_bridge_free(struct sw_bridge *bridge);
+bool sw_card_is_sealed(struct sw_card *card, struct pci_bus *bus);
 
 /* layout.c */
 bool sw_layout_fits(struct pci_dev *top);
 int sw_layout(struct sw_log *log, struct pci_dev *top);
+int sw_layout_own(struct sw_log *log, struct sw_die *die);
 int sw_bar_size(struct sw_log *log, struct pci_dev *pdev, int bar, u64 *bytes);
 unsigned long sw_bar_flags(struct pci_dev *pdev, int bar);
 bool sw_bar_holds(struct pci_dev *pdev, int bar, u64 at);

@@ -118,7 +118,8 @@ struct slotwin_place {
  *	-EPERM		the die is not placed, or not in this slot, or its BAR1
  *			has lost the slot (a reset): place it again
  *	-EBUSY		its root port covers another slot too, which a die of
- *			another card is in
+ *			another card is in; or a die of its card that came back
+ *			after a removal has to be placed first
  */
 struct slotwin_open {
 	__u32 size;

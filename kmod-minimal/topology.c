@@ -83,13 +83,17 @@ bool sw_only_ours(struct pci_bus *bus)
 	return true;
 }
 
-/* Bound to a parker, or to nothing. */
-bool sw_is_parked(struct pci_dev *pdev)
+/* The device lock is held, so that the driver does not go. */
+static enum sw_driver sw_driver_of(struct pci_dev *pdev)
 {
-	struct device_driver *driver = READ_ONCE(pdev->dev.driver);
+	struct device_driver *driver = pdev->dev.driver;
 
-	return !driver || !strcmp(driver->name, "pci-stub") ||
-	       !strcmp(driver->name, "vfio-pci");
+	if (!driver)
+		return SW_UNBOUND;
+	if (!strcmp(driver->name, "pci-stub") ||
+	    !strcmp(driver->name, "vfio-pci"))
+		return SW_PARKED;
+	return SW_RESIDENT;
 }
 
 bool sw_answers(struct pci_dev *pdev)
@@ -136,9 +140,9 @@ u32 sw_die_state(struct sw_die *die)
 		state |= SLOTWIN_DIE_PLACED;
 	if (die->open)
 		state |= SLOTWIN_DIE_OPEN;
-	if (!sw_is_parked(die->pdev))
+	if (die->driver == SW_RESIDENT)
 		state |= SLOTWIN_DIE_RESIDENT;
-	else if (READ_ONCE(die->pdev->dev.driver))
+	if (die->driver == SW_PARKED)
 		state |= SLOTWIN_DIE_PARKED;
 	if (sw_bridge_asleep(die->pdev))
 		state |= SLOTWIN_DIE_ASLEEP;
@@ -189,9 +193,9 @@ static void sw_die_drop(struct sw_die *die)
 	sw_card_leave(die);
 	die->pdev = NULL;
 	die->gone = true;
-	if (die->resident)
+	if (die->pins)
 		module_put(THIS_MODULE);
-	die->resident = false;
+	die->pins = false;
 	pci_dev_put(pdev);
 }
 
@@ -221,18 +225,18 @@ static void sw_device_removed(struct pci_dev *pdev)
 static void sw_driver_changed(struct pci_dev *pdev)
 {
 	struct sw_die *die = sw_die_of(pdev);
-	bool resident;
 
-	if (!die || !die->card)
+	if (!die)
 		return;
-	resident = !sw_is_parked(pdev);
-	if (resident && !die->resident && !try_module_get(THIS_MODULE)) {
-		pci_err(pdev, "slotwin: taken by a driver while the module goes\n");
-		return;
-	}
-	if (!resident && die->resident)
+	die->driver = sw_driver_of(pdev);
+	if (die->driver == SW_RESIDENT && die->card && !die->pins) {
+		die->pins = try_module_get(THIS_MODULE);
+		if (!die->pins)
+			pci_err(pdev, "slotwin: taken by a driver while the module goes\n");
+	} else if (die->driver != SW_RESIDENT && die->pins) {
 		module_put(THIS_MODULE);
-	die->resident = resident;
+		die->pins = false;
+	}
 }
 
 static int sw_bus_event(struct notifier_block *nb, unsigned long event,
@@ -267,10 +271,14 @@ int sw_topology_init(void)
 	err = bus_register_notifier(&pci_bus_type, &sw_notifier);
 	if (err)
 		return err;
-	mutex_lock(&sw_lock);
-	for_each_pci_dev(pdev)
+	for_each_pci_dev(pdev) {
+		device_lock(&pdev->dev);
+		mutex_lock(&sw_lock);
 		sw_die_add(pdev);
-	mutex_unlock(&sw_lock);
+		sw_driver_changed(pdev);
+		mutex_unlock(&sw_lock);
+		device_unlock(&pdev->dev);
+	}
 	return 0;
 }
 
