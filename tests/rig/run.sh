@@ -1,32 +1,84 @@
 #!/usr/bin/env bash
-# run.sh WHAT [RIG-OPTION...]: the rig's jobs, each fetching and building what it lacks.
-#   smoke    the rig itself: parking, probe rules, background, sleep; and that the judge can fail
-#   main     the main job of tests/e2e on the stand-in: both kernels, both parkers
-#   nvidia   the same on NVIDIA's own 470 module
-#   modules  the modules for every kernel, the newest included
+# run.sh JOB [OPTION...]: the rig's jobs; each fetches and builds what it lacks.
+#   smoke             the rig itself: parking, probe rules, background, sleep; and a judge that can fail
+#   window            the window module by hand: sixteen adoptions, warm swaps; both kernels and parkers
+#   main PROGRAM...   PROGRAM (with its arguments) in the guest; both kernels and parkers
+#   nvidia [PROGRAM...]  the same, or `window` without one, on NVIDIA's own 470 module
+#   profiles          every other profile boots and swaps
+#   modules           the modules for every kernel, the newest included
+# Options of `rig` for every boot come from RIG_OPTIONS, e.g. RIG_OPTIONS="--quiet --bin target/debug/slotd".
 . "$(dirname "$0")/lib/common.sh"
 
-boot() { "$REPO/target/${RIG_PROFILE_DIR:-debug}/rig" --rig "$RIG_DIR" "$@"; }
+read -r -a OPTIONS <<<"${RIG_OPTIONS:-}"
+TARGET=${CARGO_TARGET_DIR:-$REPO/target}/debug
+
+boot() { "$TARGET/rig" --rig "$RIG_DIR" "${OPTIONS[@]}" "$@"; }
 
 prepare() {
+	need cargo rustup
 	"$RIG_SOURCE/fetch.sh" qemu guest "$@"
 	"$RIG_SOURCE/modules.sh" "$@"
 	(cd "$REPO" && cargo build --quiet --package slot-rig --bin rig)
 }
 
+# The program that speaks to slotwin by hand, static so that it runs in any guest.
+try() {
+	need cc gcc
+	mkdir -p "$RIG_DIR/bin"
+	cc -D_GNU_SOURCE -O1 -static -o "$RIG_DIR/bin/slotwin-try" "$REPO/kmod-minimal/test/slotwin-try.c"
+}
+
 smoke() {
 	prepare 6.1 6.12
-	boot "$@" -- "$RIG_SOURCE/smoke.sh"
-	boot --iommu --kernel 6.12 "$@" -- "$RIG_SOURCE/smoke.sh"
-	say "a judge that can't fail is none: now a sequence that it must find"
-	boot --quiet --expect-findings "$@" -- "$RIG_SOURCE/smoke.sh" bad
+	boot -- "$RIG_SOURCE/smoke.sh"
+	boot --iommu --kernel 6.12 -- "$RIG_SOURCE/smoke.sh"
+	say "a judge that can't fail is none: now a sequence in which it must find something"
+	boot --quiet --expect-findings -- "$RIG_SOURCE/smoke.sh" bad
+}
+
+window() {
+	prepare 6.1 6.12
+	try
+	boot --bin "$RIG_DIR/bin/slotwin-try" -- "$RIG_SOURCE/slotwin.sh"
+	boot --iommu --kernel 6.12 --bin "$RIG_DIR/bin/slotwin-try" -- "$RIG_SOURCE/slotwin.sh"
+}
+
+scenario() {
+	prepare 6.1 6.12
+	boot -- "$@"
+	boot --iommu --kernel 6.12 -- "$@"
+}
+
+nvidia() {
+	prepare 6.1
+	"$RIG_SOURCE/nvidia.sh"
+	if [ $# -gt 0 ]; then
+		boot --nvidia real -- "$@"
+	else
+		try
+		boot --nvidia real --bin "$RIG_DIR/bin/slotwin-try" -- "$RIG_SOURCE/slotwin.sh"
+	fi
+}
+
+profiles() {
+	local profile
+	prepare 6.1
+	try
+	for profile in win48 roomy office; do
+		boot --profile "$profile" --bin "$RIG_DIR/bin/slotwin-try" -- "$RIG_SOURCE/slotwin.sh" 20
+	done
 }
 
 main() {
-	local what=${1:-}
-	[ -z "$what" ] || shift
-	case $what in
-	smoke) smoke "$@" ;;
+	local job=${1:-}
+	[ $# = 0 ] || shift
+	case $job in
+	smoke | window | profiles) "$job" ;;
+	nvidia) nvidia "$@" ;;
+	main)
+		[ $# -gt 0 ] || die "main needs a program"
+		scenario "$@"
+		;;
 	modules) "$RIG_SOURCE/modules.sh" "$@" ;;
 	*)
 		sed -n '2,/^\./s/^# \{0,1\}//p' "$0" >&2

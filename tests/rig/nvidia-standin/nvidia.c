@@ -90,6 +90,7 @@ static int nv_information(struct seq_file *s, void *unused)
 	seq_printf(s, "DMA Mask: \t 0x%llx\n", pdev->dma_mask);
 	seq_printf(s, "Bus Location: \t %s\n", pci_name(pdev));
 	seq_printf(s, "Device Minor: \t %u\n", nv->minor);
+	seq_puts(s, "GPU Excluded:\t No\n");
 	return 0;
 }
 

@@ -45,7 +45,8 @@ pub fn parse_trace(text: &str) -> Result<Vec<ConfigWrite>, TraceError> {
 
 fn time_of_day(time: &str) -> Option<Duration> {
     let clock = time.split_once('T')?.1.strip_suffix('Z')?;
-    let (clock, micros) = clock.split_once('.')?;
+    // On the whole second there is no fraction.
+    let (clock, micros) = clock.split_once('.').unwrap_or((clock, "000000"));
     let micros = micros.parse().ok().filter(|_| micros.len() == 6)?;
     let mut seconds = 0u64;
     for part in clock.split(':') {
@@ -113,7 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_makes_no_sense_is_an_error() {
+    fn whole_seconds_are_times_and_nonsense_is_an_error() {
+        let whole = "2026-12-01T06:18:33Z pci_cfg_write vfio-user-pci 1c:00.0 @0x3c <- 0xa";
+        assert_eq!(parse_trace(whole).map(|writes| writes.len()), Ok(1));
         for rest in ["x 01:00.0 @0x28 <- c", "x 01:00 @0x28 <- 0xc", "x 01:00.0 0x28 <- 0xc", ""] {
             let text = format!("2026-12-01T00:00:00.000000Z pci_cfg_write {rest}");
             assert_eq!(parse_trace(&text).map_err(|error| error.number), Err(1), "{rest}");
