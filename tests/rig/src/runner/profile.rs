@@ -19,6 +19,8 @@ pub enum Profile {
 
 /// Where slots begin; the sizes are those of BAR1.
 const PLACES: [u64; 3] = [0x4_0000_0000, 0x8_0000_0000, 0xC_0000_0000];
+/// With 42 address bits, firmware puts the window near their end; this is where the last die is.
+const ROOMY: u64 = 0x37C_0000_0000;
 
 impl Profile {
     /// How many cards of two dies.
@@ -31,8 +33,9 @@ impl Profile {
 
     /// The slots there could be: each has a background that answers all-ones.
     pub fn slots(self) -> Vec<Slot> {
-        let places = match self {
-            Self::Win16 | Self::Roomy => &PLACES[2..],
+        let places: &[u64] = match self {
+            Self::Win16 => &PLACES[2..],
+            Self::Roomy => &[ROOMY],
             Self::Win48 => &PLACES[..],
             Self::Office => &PLACES[..2],
         };
