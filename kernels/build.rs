@@ -8,8 +8,8 @@ fn main() {
     if target("ARCH") != "x86_64" || target("OS") != "linux" {
         println!(
             "cargo::error=slot-kernels builds for x86_64 Linux only: its way into NVIDIA's driver is \
-             written in that machine's code, and the driver for a K80 exists for no other. Leave it \
-             out here: cargo build --workspace --exclude slot-kernels"
+             written in that machine's code. Leave it out here: \
+             cargo build --workspace --exclude slot-kernels"
         );
         return;
     }

@@ -83,13 +83,13 @@ impl<'a> DieGuard<'a> {
     /// Lets the die out of the slot. Its context and whatever runs on it stay.
     pub(crate) fn leave_slot(&mut self) -> Result<(), Failure> {
         self.in_slot = false;
-        self.door.release()
+        self.door.leave()
     }
 
     /// Brings the die back into the slot; says how long that took.
     pub(crate) fn return_to_slot(&mut self) -> Result<Duration, Failure> {
         let before = Instant::now();
-        self.door.return_with_context()?;
+        self.door.come_back(self.stop)?;
         self.in_slot = true;
         Ok(before.elapsed())
     }
@@ -99,7 +99,8 @@ impl<'a> DieGuard<'a> {
         if !self.door.others_wait()? {
             return Ok(false);
         }
-        self.leave_slot()?;
+        self.in_slot = false;
+        self.door.release()?;
         self.return_to_slot()?;
         Ok(true)
     }
@@ -116,8 +117,10 @@ impl<'a> DieGuard<'a> {
 
     fn end(&mut self) -> Result<Duration, Failure> {
         let Some(worker) = self.worker.take() else { return Ok(Duration::ZERO) };
-        if !self.in_slot {
-            self.door.return_with_context()?;
+        // A turn that was lost meanwhile may be somebody else's by now.
+        if !self.in_slot || !self.door.holds() {
+            self.in_slot = false;
+            self.door.come_back(self.stop)?;
             self.in_slot = true;
         }
         let before = Instant::now();

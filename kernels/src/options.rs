@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use vfio_park::Bdf;
@@ -82,6 +82,9 @@ pub(crate) struct Options {
     /// What a launch may take beyond its calibrated time
     #[arg(long, value_name = "S", global = true, default_value = "20", value_parser = seconds)]
     pub(crate) launch_limit: Duration,
+    /// slotd's socket [default: what `SLOTD_SOCKET` says, else /run/slotd/slotd.sock]
+    #[arg(long, value_name = "FILE", global = true)]
+    socket: Option<PathBuf>,
     /// Compute on this GPU whatever die is leased: for slotd on its simulator
     #[arg(long, value_name = "BDF", global = true)]
     pub(crate) compute_on: Option<Bdf>,
@@ -96,26 +99,68 @@ pub(crate) enum Exit {
     Fast,
 }
 
-/// One GPU.
+/// One die.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// Do without slotd: the GPU must need no slot
-    #[arg(long, required = true)]
+    /// The die: its number, label or PCI address
+    #[arg(required_unless_present = "no_slotd", conflicts_with = "no_slotd")]
+    die: Option<String>,
+    /// Do without slotd, on a GPU that needs no slot
+    #[arg(long, requires = "pci")]
     no_slotd: bool,
-    /// The GPU's PCI address
-    #[arg(long, value_name = "BDF", required = true)]
-    pub(crate) pci: Bdf,
+    /// Without slotd: the GPU's PCI address
+    #[arg(long, value_name = "BDF", requires = "no_slotd")]
+    pci: Option<Bdf>,
 }
 
-/// One or more GPUs.
+impl Target {
+    /// What it names.
+    pub(crate) fn aim(&self) -> Aim {
+        match self.pci {
+            Some(pci) => Aim::Gpu(pci),
+            None => Aim::Die(self.die.clone().unwrap_or_default()),
+        }
+    }
+}
+
+/// Several dies.
 #[derive(Debug, Args)]
 pub(crate) struct Targets {
-    /// Do without slotd: the GPUs must need no slot
-    #[arg(long, required = true)]
+    /// The dies: numbers, labels or PCI addresses
+    #[arg(conflicts_with = "no_slotd", value_name = "DIE")]
+    dies: Vec<String>,
+    /// Do without slotd, on GPUs that need no slot
+    #[arg(long, requires = "pci")]
     no_slotd: bool,
-    /// A GPU's PCI address
-    #[arg(long, value_name = "BDF", required = true)]
-    pub(crate) pci: Vec<Bdf>,
+    /// Without slotd: a GPU's PCI address
+    #[arg(long, value_name = "BDF", requires = "no_slotd")]
+    pci: Vec<Bdf>,
+}
+
+impl Targets {
+    /// What they name; nothing where nothing is named.
+    pub(crate) fn aims(&self) -> Vec<Aim> {
+        let dies = self.dies.iter().cloned().map(Aim::Die);
+        dies.chain(self.pci.iter().copied().map(Aim::Gpu)).collect()
+    }
+}
+
+/// What is to be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// A die that slotd lends, by any of its names.
+    Die(String),
+    /// A GPU that needs no slot.
+    Gpu(Bdf),
+}
+
+impl fmt::Display for Aim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Die(die) => f.write_str(die),
+            Self::Gpu(bdf) => bdf.fmt(f),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -153,6 +198,11 @@ pub(crate) struct Plant {
 }
 
 impl Options {
+    /// Where slotd listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(slotd_client::socket_path)
+    }
+
     pub(crate) fn exit_fast(&self) -> bool {
         self.exit == Exit::Fast
     }

@@ -66,8 +66,13 @@ impl Stop {
 
     /// Waits for `time`, or until an end is asked for; says whether it was.
     pub(crate) fn wait(&self, time: Duration) -> bool {
+        self.wait_beyond(0, time)
+    }
+
+    /// Waits for `time`, or until an end was asked for more than `count` times; says whether it was.
+    pub(crate) fn wait_beyond(&self, count: usize, time: Duration) -> bool {
         let end = Instant::now() + time;
-        while !self.requested() {
+        while self.count() <= count {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;

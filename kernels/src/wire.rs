@@ -60,8 +60,6 @@ requests! {
     Plant { pub(crate) offset: u64, pub(crate) mask: u32 } -> Planted;
     /// Runs the parity kernel and compares with the processor.
     Parity { pub(crate) elements: u32, pub(crate) seed: u32 } -> Compared;
-    /// Memory of the GPU that is taken, whoever took it.
-    MemoryInUse {} -> InUse;
     /// Synchronises and takes everything down in order; the worker ends afterwards. `fast`: synchronises
     /// and ends, leaving the rest to the kernel, which does it when the process has ended.
     Close { pub(crate) fast: bool } -> Closed;
@@ -77,6 +75,8 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     pub(crate) pci: Bdf,
     pub(crate) memory: u64,
+    /// What nobody has taken, with this context made.
+    pub(crate) free: u64,
     pub(crate) multiprocessors: u32,
     pub(crate) capability: (u32, u32),
     pub(crate) cuda: (i32, i32),
@@ -199,13 +199,6 @@ pub(crate) struct Compared {
     /// Multiprocessors that gave a wrong result.
     pub(crate) suspects: Vec<u32>,
     pub(crate) ms: f64,
-}
-
-/// Memory taken.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct InUse {
-    pub(crate) bytes: u64,
-    pub(crate) total: u64,
 }
 
 /// Everything is down.

@@ -19,7 +19,7 @@ fn a_right_die_passes_everything() {
         report["dies"].as_array().expect("lines").iter().zip(["0000:03:00.0", "0000:04:00.0"])
     {
         assert_eq!(line["place"]["bdf"], bdf);
-        assert_eq!(line["parity"]["elements"], 2 << 20);
+        assert_eq!(line["parity"]["elements"], 2 << 18);
         assert_eq!(line["persist"]["elements"], 1_048_576);
         assert_eq!(line["persist"]["wrong"], 0);
         assert_eq!(line["memtest"]["bytes"], 8 << 20);

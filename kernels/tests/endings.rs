@@ -20,22 +20,8 @@ fn started(bench: &Bench, words: &[&str], kernel: &str) -> Child {
     let mut command = bench.command(&[words, &ON_FIRST].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let launch = format!("launch {kernel}");
-    await_note(bench, &launch);
+    bench.await_note(&launch);
     child
-}
-
-/// Waits for a note; the file that notes go to tells of a change through inotify.
-fn await_note(bench: &Bench, what: &str) {
-    use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-    let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("inotify");
-    add_watch(&watch, bench.root(), WatchFlags::MODIFY | WatchFlags::CREATE).expect("a watch");
-    let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
-    while !bench.notes().iter().any(|note| note.what == what) {
-        let ready = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&limit)).expect("poll");
-        assert!(ready > 0, "no {what:?} in 30 s: {:?}", bench.notes());
-        let mut events = [0_u8; 4096];
-        while rustix::io::read(&watch, &mut events).is_ok_and(|n| n > 0) {}
-    }
 }
 
 fn signal(child: &Child, signal: Signal) {

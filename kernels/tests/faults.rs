@@ -94,3 +94,9 @@ fn memory_that_is_taken() {
     let ended = Bench::faulty("memory=64").run(&words(&["memtest", "--size", "128M"]));
     ended.expect(10, "the die's memory is full (CUDA error 2)");
 }
+
+#[test]
+fn no_slotd() {
+    let ended = Bench::new().run(&["parity", "2", "--socket", "/nonexistent/slotd.sock"]);
+    ended.expect(9, "cannot reach slotd at /nonexistent/slotd.sock");
+}

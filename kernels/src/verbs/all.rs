@@ -1,6 +1,6 @@
 //! all: every die in turn, and a table.
 
-use std::{fmt::Display, time::Duration};
+use std::time::Duration;
 
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
@@ -10,6 +10,7 @@ use crate::{
     door::Place,
     failure::{Failure, Kind},
     guard::DieGuard,
+    options::Aim,
     run::Run,
 };
 
@@ -41,10 +42,10 @@ struct Report {
 }
 
 /// Checks every die and reports; the failure is that of the worst die.
-pub(crate) fn all<'a, Die: Display>(
+pub(crate) fn all<'a>(
     run: &Run<'_>,
-    dies: &[Die],
-    take: impl Fn(&Die) -> Result<DieGuard<'a>, Failure>,
+    dies: &[Aim],
+    take: impl Fn(&Aim) -> Result<DieGuard<'a>, Failure>,
     scope: &memtest::Scope,
     time: Duration,
 ) -> Result<(), Failure> {
@@ -65,10 +66,10 @@ pub(crate) fn all<'a, Die: Display>(
     worst.map_or(Ok(()), Err)
 }
 
-fn check<'a, Die: Display>(
+fn check<'a>(
     run: &Run<'_>,
-    die: &Die,
-    take: &impl Fn(&Die) -> Result<DieGuard<'a>, Failure>,
+    die: &Aim,
+    take: &impl Fn(&Aim) -> Result<DieGuard<'a>, Failure>,
     scope: &memtest::Scope,
     time: Duration,
 ) -> Line {
@@ -89,9 +90,8 @@ fn check<'a, Die: Display>(
         let verdict = memtest::Verdict::of(run, &mut guard, scope)?;
         let second = verdict.judge();
         line.memtest = Some(verdict);
-        let has_slot = guard.has_slot();
         let times = persist::prove(run, std::iter::once(Ok(guard)), time)?;
-        let third = times.iter().try_for_each(|one| one.judge(has_slot));
+        let third = times.iter().try_for_each(persist::Times::judge);
         line.persist = times.into_iter().next();
         first.and(second).and(third)
     })();
@@ -127,7 +127,7 @@ fn table(lines: &[Line]) -> Table {
             mark(line.parity.as_ref().map(|verdict| verdict.judge().is_ok())),
             mark(line.memtest.as_ref().map(|verdict| verdict.judge().is_ok())),
             rates,
-            mark(line.persist.as_ref().map(|times| times.judge(true).is_ok())),
+            mark(line.persist.as_ref().map(|times| times.judge().is_ok())),
             verdict.to_owned(),
         ]);
     }

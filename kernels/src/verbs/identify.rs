@@ -10,7 +10,7 @@ use crate::{
     guard::DieGuard,
     report::{self, Progress},
     run::Run,
-    wire,
+    wire::{self, Opened},
 };
 
 /// One request's worth of work: so long at the most until an end that was asked for is seen.
@@ -19,7 +19,7 @@ const STRETCH: u64 = 250;
 #[derive(Serialize)]
 struct Report {
     place: Place,
-    gpu: String,
+    gpu: Opened,
     launches: u32,
     /// Part of the time that the die was at work.
     duty: f64,
@@ -45,7 +45,7 @@ pub(crate) fn identify(run: &Run<'_>, guard: DieGuard<'_>, seconds: u64) -> Resu
     }
     progress.done();
     let took = start.elapsed();
-    let gpu = guard.gpu.name.clone();
+    let gpu = guard.gpu.clone();
     guard.close()?;
     let duty = busy_ms / 1e3 / took.as_secs_f64();
     let seconds = took.as_secs_f64();

@@ -15,7 +15,7 @@ use crate::{
     options::{Memtest, Plant},
     report::{self, Progress},
     run::Run,
-    wire::{self, Found, Step},
+    wire::{self, Found, Opened, Step},
 };
 
 /// The slot is kept for about this long at a time while others wait.
@@ -216,7 +216,7 @@ fn name(step: Step) -> &'static str {
 #[derive(Serialize)]
 struct Report {
     place: Place,
-    gpu: String,
+    gpu: Opened,
     right: bool,
     #[serde(flatten)]
     verdict: Verdict,
@@ -229,7 +229,7 @@ pub(crate) fn memtest(
     scope: &Scope,
 ) -> Result<(), Failure> {
     let verdict = Verdict::of(run, &mut guard, scope)?;
-    let (place, gpu) = (guard.place.clone(), guard.gpu.name.clone());
+    let (place, gpu) = (guard.place.clone(), guard.gpu.clone());
     guard.close()?;
     let Throughput { fill, check, invert, memset, copy, .. } = verdict.throughput;
     let rate = |what: &str, rate: f64, than: &str, plain: f64| {

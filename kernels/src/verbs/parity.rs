@@ -9,11 +9,12 @@ use crate::{
     failure::{Failure, Kind},
     guard::DieGuard,
     run::Run,
-    wire,
+    wire::{self, Opened},
 };
 
-/// Elements a run, enough to keep every multiprocessor at it.
-const ELEMENTS: u32 = 1 << 20;
+/// Elements a run: many for each thread of a die, and few enough for a processor without fused
+/// multiply-add, which takes a second for them.
+const ELEMENTS: u32 = 1 << 18;
 
 /// What all runs together gave.
 #[derive(Clone, Default, Serialize)]
@@ -70,7 +71,7 @@ impl Verdict {
 #[derive(Serialize)]
 struct Report {
     place: Place,
-    gpu: String,
+    gpu: Opened,
     right: bool,
     #[serde(flatten)]
     verdict: Verdict,
@@ -79,7 +80,7 @@ struct Report {
 /// Compares and reports.
 pub(crate) fn parity(run: &Run<'_>, mut guard: DieGuard<'_>, times: u32) -> Result<(), Failure> {
     let verdict = Verdict::of(run, &mut guard, times)?;
-    let (place, gpu) = (guard.place.clone(), guard.gpu.name.clone());
+    let (place, gpu) = (guard.place.clone(), guard.gpu.clone());
     guard.close()?;
     let judged = verdict.judge();
     if judged.is_ok() {

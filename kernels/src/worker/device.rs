@@ -64,7 +64,9 @@ impl Gpu {
         let stream = Stream::new(StreamFlags::DEFAULT, None)
             .map_err(refused("making a stream on the die"))?;
         let limit = Duration::from_millis(request.launch_limit_ms);
-        Ok(Self { stream, context, about, limit })
+        let mut gpu = Self { stream, context, about, limit };
+        gpu.about.free = gpu.memory()?.0 as u64;
+        Ok(gpu)
     }
 
     /// Blocks for a launch that is to fill the die `times` over.
@@ -196,6 +198,7 @@ fn describe(device: Device, pci: Bdf) -> Result<wire::Opened, CudaError> {
         name: device.name()?,
         pci,
         memory: device.total_memory()? as u64,
+        free: 0,
         multiprocessors: ask(DeviceAttribute::MultiprocessorCount)?,
         capability: (
             ask(DeviceAttribute::ComputeCapabilityMajor)?,

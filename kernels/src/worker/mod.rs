@@ -152,12 +152,6 @@ fn work(bench: &mut Bench, command: Command) -> Next {
         Command::Parity(ask) => answer::<wire::Parity>(
             made(&mut bench.parity, || Parity::new(gpu)).and_then(|parity| parity.run(gpu, &ask)),
         ),
-        Command::MemoryInUse(_) => {
-            answer::<wire::MemoryInUse>(gpu.memory().map(|(free, total)| wire::InUse {
-                bytes: (total - free) as u64,
-                total: total as u64,
-            }))
-        }
         Command::Probe(_) | Command::Open(_) | Command::Close(_) => unreachable!("handled above"),
     }
 }

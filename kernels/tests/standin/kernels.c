@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../../cu/busy.cu"
 #include "../../cu/memtest.cu"
@@ -37,16 +38,53 @@ static void stuck(int die, quad *mem, u64 base, u64 quads)
 		((u32 *)mem)[offset / 4 - base * 4] |= mask;
 }
 
+/* A launch of `steps` takes a die some time, however busy the host is. */
+static void take_time(double steps, double steps_a_second)
+{
+	struct timespec end;
+	double nanoseconds = steps / steps_a_second * 1e9;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	nanoseconds += (double)end.tv_nsec;
+	end.tv_sec += (time_t)(nanoseconds / 1e9);
+	end.tv_nsec = (long)fmod(nanoseconds, 1e9);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL))
+		;
+}
+
 static int run_busy(int die, const struct job *job)
 {
 	(void)die;
-	EVERY_THREAD(busy(AT(float, 0), WORD(1)));
+	EVERY_THREAD(busy(AT(float, 0), 1));
+	take_time(WORD(1), 1e6);
 	return OK;
+}
+
+/* As many steps as a host can take one by one are taken so; more are jumped over, by squaring. */
+static void jump(u32 *out, u32 n, u32 seed, u32 rounds)
+{
+	u32 factor = 1, summand = 0, a = 1664525u, c = 1013904223u;
+
+	for (; rounds; rounds >>= 1) {
+		if (rounds & 1) {
+			summand = summand * a + c;
+			factor *= a;
+		}
+		c = c * a + c;
+		a *= a;
+	}
+	for (u32 i = 0; i < n; i++)
+		out[i] = mix((seed + i) * factor + summand);
 }
 
 static int run_persist(int die, const struct job *job)
 {
-	EVERY_THREAD(persist(AT(u32, 0), WORD(1), WORD(2), WORD(3)));
+	(void)die;
+	if (WORD(3) <= 64)
+		EVERY_THREAD(persist(AT(u32, 0), WORD(1), WORD(2), WORD(3)));
+	else
+		jump(AT(u32, 0), WORD(1), WORD(2), WORD(3));
+	take_time((double)WORD(1) * WORD(3), 2e9);
 	if (fault(die, "wrong-persist", NULL))
 		AT(u32, 0)[777] ^= 4;
 	return OK;

@@ -75,6 +75,17 @@ impl Bench {
         self
     }
 
+    /// With these dies in place of the two.
+    pub(crate) fn with_dies(mut self, dies: &[String]) -> Self {
+        let gpus = self.root().join("proc/driver/nvidia/gpus");
+        fs::remove_dir_all(&gpus).expect("it was there");
+        for die in dies {
+            fs::create_dir_all(gpus.join(die)).expect("a folder");
+        }
+        self.variables.retain(|(name, _)| *name != "STANDIN_DIES");
+        self.with("STANDIN_DIES", &dies.join(","))
+    }
+
     /// Where /proc is.
     pub(crate) fn root(&self) -> &Path {
         self.folder.path()
@@ -109,6 +120,24 @@ impl Bench {
     pub(crate) fn notes(&self) -> Vec<Note> {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
         text.lines().map(Note::parse).collect()
+    }
+
+    /// Waits for a note; inotify tells of every change of the file that notes go to.
+    pub(crate) fn await_note(&self, what: &str) {
+        use rustix::{
+            event::{PollFd, PollFlags, Timespec, poll},
+            fs::inotify::{CreateFlags, WatchFlags, add_watch, init},
+        };
+        let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("inotify");
+        add_watch(&watch, self.root(), WatchFlags::MODIFY | WatchFlags::CREATE).expect("a watch");
+        let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+        while !self.notes().iter().any(|note| note.what == what) {
+            let ready =
+                poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&limit)).expect("poll");
+            assert!(ready > 0, "no {what:?} in a minute: {:?}", self.notes());
+            let mut events = [0_u8; 4096];
+            while rustix::io::read(&watch, &mut events).is_ok_and(|n| n > 0) {}
+        }
     }
 
     /// What was noted about one die, without the launches' ends, which come when they come.

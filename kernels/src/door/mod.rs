@@ -1,10 +1,13 @@
 //! The way to a die: through slotd, which lets dies take turns, or straight to a GPU that needs no turn.
 
+mod slotd;
+
 use std::fmt;
 
 use serde::Serialize;
 use vfio_park::Bdf;
 
+pub(crate) use self::slotd::{Slotd, all_dies};
 use crate::{failure::Failure, stop::Stop};
 
 /// Where a die is in the machine.
@@ -12,7 +15,7 @@ use crate::{failure::Failure, stop::Stop};
 pub(crate) struct Place {
     /// slotd's number.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) die: Option<u64>,
+    pub(crate) die: Option<u16>,
     /// Its PCI address.
     pub(crate) bdf: Bdf,
     /// The label of its riser.
@@ -20,7 +23,7 @@ pub(crate) struct Place {
     pub(crate) label: Option<String>,
     /// The card it is on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) card: Option<u64>,
+    pub(crate) card: Option<u16>,
 }
 
 impl fmt::Display for Place {
@@ -38,12 +41,19 @@ pub(crate) trait Door {
     /// Waits for the die's turn. An end asked for meanwhile ends the waiting.
     fn acquire(&mut self, stop: &Stop) -> Result<Place, Failure>;
 
-    /// Ends the turn; the die stays as it is, and out of the slot if there is one.
+    /// Ends the turn and has the slot shut, so that the die is out of it even if nobody comes after.
+    fn leave(&mut self) -> Result<(), Failure>;
+
+    /// Ends the turn.
     fn release(&mut self) -> Result<(), Failure>;
 
-    /// Waits for another turn of a die with a context on it. It is not to be given up: the context has to
-    /// be taken down in the slot, so this comes back with a turn, or with a failure that no waiting heals.
-    fn return_with_context(&mut self) -> Result<(), Failure>;
+    /// Waits for another turn of a die with a context on it. The context has to be taken down in the
+    /// slot, so this waits until there is a turn, whatever is in the way, and only an end that is insisted
+    /// on ends the waiting.
+    fn come_back(&mut self, stop: &Stop) -> Result<(), Failure>;
+
+    /// Whether the turn is still this door's. One that slotd has lost, or ended, is not.
+    fn holds(&mut self) -> bool;
 
     /// Whether somebody waits for the slot.
     fn others_wait(&mut self) -> Result<bool, Failure>;
@@ -60,12 +70,20 @@ impl Door for AlwaysOpen {
         Ok(Place { die: None, bdf: self.0, label: None, card: None })
     }
 
+    fn leave(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn release(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn return_with_context(&mut self) -> Result<(), Failure> {
+    fn come_back(&mut self, _stop: &Stop) -> Result<(), Failure> {
         Ok(())
+    }
+
+    fn holds(&mut self) -> bool {
+        true
     }
 
     fn others_wait(&mut self) -> Result<bool, Failure> {
