@@ -299,23 +299,26 @@ int sw_layout(struct sw_log *log, struct pci_dev *top)
  */
 int sw_layout_own(struct sw_log *log, struct sw_die *die)
 {
-	struct resource *res = die->pdev->resource;
+	struct pci_dev *pdev = die->pdev;
+	struct resource *res;
 	unsigned int i;
-	int err = 0;
+	int err;
 
-	if (res[SW_BAR1].parent)
-		release_resource(&res[SW_BAR1]);
+	err = sw_res_own(log, pdev, &pdev->resource[SW_BAR1], NULL);
 	for (i = die->depth; !err && i--;) {
 		if (!die->path[i]->fresh)
 			continue;
-		res = die->path[i]->pdev->resource;
-		if (res[SW_PREF_WINDOW].parent)
-			release_resource(&res[SW_PREF_WINDOW]);
-		err = sw_res_own(log, die->path[i]->pdev, &res[SW_MEM_WINDOW]);
+		pdev = die->path[i]->pdev;
+		res = &pdev->resource[SW_MEM_WINDOW];
+		err = sw_res_own(log, pdev, &pdev->resource[SW_PREF_WINDOW],
+				 NULL) ?: sw_res_own(log, pdev, res,
+						     res->parent);
 	}
-	res = die->pdev->resource;
-	for (i = 0; !err && i < ARRAY_SIZE(sw_die_bars); i++)
-		err = sw_res_own(log, die->pdev, &res[sw_die_bars[i]]);
+	pdev = die->pdev;
+	for (i = 0; !err && i < ARRAY_SIZE(sw_die_bars); i++) {
+		res = &pdev->resource[sw_die_bars[i]];
+		err = sw_res_own(log, pdev, res, res->parent);
+	}
 	return err;
 }
 

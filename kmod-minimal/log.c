@@ -185,17 +185,21 @@ int sw_res_set(struct sw_log *log, struct pci_dev *pdev, struct resource *res,
 /*
  * Takes over a resource where it lies, with what lies in it. It came there by
  * the kernel's hand inside a range of ours, and so has nowhere to go back to:
- * undone, it is in no tree.
+ * undone, it is unset, for a rescan to assign. Without a parent it is that now.
  */
-int sw_res_own(struct sw_log *log, struct pci_dev *pdev, struct resource *res)
+int sw_res_own(struct sw_log *log, struct pci_dev *pdev, struct resource *res,
+	       struct resource *parent)
 {
-	struct resource *parent = res->parent;
+	unsigned long flags = res->flags;
 
-	if (!parent)
+	if (!res->parent)
 		return 0;
 	release_resource(res);
+	res->flags |= IORESOURCE_UNSET;
+	if (!parent)
+		return 0;
 	return sw_res_set(log, pdev, res, parent, res->start,
-			  resource_size(res), res->flags);
+			  resource_size(res), flags);
 }
 
 /* Gives a private root, which is in no tree, its range. */

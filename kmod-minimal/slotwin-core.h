@@ -134,7 +134,8 @@ int sw_res_drop(struct sw_log *log, struct pci_dev *pdev, struct resource *res);
 int sw_res_set(struct sw_log *log, struct pci_dev *pdev, struct resource *res,
 	       struct resource *parent, u64 start, u64 bytes,
 	       unsigned long flags);
-int sw_res_own(struct sw_log *log, struct pci_dev *pdev, struct resource *res);
+int sw_res_own(struct sw_log *log, struct pci_dev *pdev, struct resource *res,
+	       struct resource *parent);
 int sw_res_root(struct sw_log *log, struct pci_dev *pdev,
 		struct resource *root, u64 lo, u64 hi);
 int sw_res_alloc(struct sw_log *log, struct pci_dev *top, struct resource *res,
