@@ -49,6 +49,17 @@ pub enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Park the dies at the next boot only: confirm makes it permanent, anything else ends it.
+    Trial {
+        /// How.
+        #[command(flatten)]
+        choices: Choices,
+        /// Print the plan and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Make the trial that is running permanent, if check passes.
+    Confirm,
     /// Take everything back, byte for byte.
     Remove {
         /// Print the plan and change nothing.
@@ -58,6 +69,8 @@ pub enum Verb {
         #[arg(long)]
         merge: bool,
     },
+    /// Compare what runs with what is installed, and explain. Never touches a device.
+    Check(Choices),
 }
 
 /// What is otherwise detected.

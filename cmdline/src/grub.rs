@@ -150,6 +150,20 @@ impl Env {
         Some(Self(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()))
     }
 
+    /// The block, in the size that GRUB writes in place.
+    pub fn block(&self) -> Vec<u8> {
+        let pairs = self.0.iter().fold(String::new(), |all, (k, v)| all + k + "=" + v + "\n");
+        let mut bytes = format!("{ENV_HEADER}{pairs}").into_bytes();
+        bytes.resize(ENV_SIZE, b'#');
+        bytes
+    }
+
+    /// These variables without those of `keys`.
+    #[must_use]
+    pub fn without(&self, keys: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(key, _)| !keys.contains(&key.as_str())).cloned().collect())
+    }
+
     /// The value of a variable, where it is not empty.
     pub fn get(&self, key: &str) -> Option<&str> {
         let found = self.0.iter().find(|(k, _)| k == key);

@@ -9,10 +9,12 @@
 //! | [`plan`] | what is going to be changed, as data |
 //! | [`apply`] | carrying a plan out, and taking it back; the only place that writes |
 //! | [`trial`] | the new line for one boot |
+//! | [`check`] | what runs against what is installed |
 //! | [`cli`], [`cmd`], [`exit`] | the program's verbs and exit codes |
 
 pub mod apply;
 pub mod bls;
+pub mod check;
 pub mod cli;
 pub mod cmd;
 pub mod error;

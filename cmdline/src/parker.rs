@@ -57,7 +57,8 @@ pub struct Choice {
 }
 
 /// What the operator asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Asked {
     /// The tool chooses.
     Nothing,

@@ -192,6 +192,9 @@ fn two_loaders_are_one_too_many_unless_named() {
     sandbox.write("usr/sbin/grub-mkconfig", "grub.d");
     sandbox.write("usr/sbin/update-grub", "");
     sandbox.distro().settle();
+    let booted = sandbox.run(&["plan"]);
+    assert!(booted.text.contains("loader:    systemd-boot"), "what booted says so: {booted:?}");
+    sandbox.remove("sys/firmware/efi");
     assert_eq!(sandbox.run(&["plan"]).exit, Exit::UnknownSetup);
     let named = sandbox.run(&["plan", "--loader", "systemd-boot"]);
     assert!(named.text.contains("loader:    systemd-boot (kernel-install)"), "{named:?}");

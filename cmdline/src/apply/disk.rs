@@ -58,7 +58,7 @@ impl Point {
 }
 
 /// Called at every point; a test makes it panic there.
-pub type Faults = dyn Fn(Point, &Path);
+pub type Faults<'a> = dyn Fn(Point, &Path) + 'a;
 
 /// Nothing happens.
 pub fn no_faults(_: Point, _: &Path) {}
@@ -67,12 +67,12 @@ pub fn no_faults(_: Point, _: &Path) {}
 #[derive(Clone, Copy)]
 pub struct Disk<'a> {
     root: &'a Root,
-    faults: &'a Faults,
+    faults: &'a Faults<'a>,
 }
 
 impl<'a> Disk<'a> {
     /// Writes below `root`.
-    pub fn new(root: &'a Root, faults: &'a Faults) -> Self {
+    pub fn new(root: &'a Root, faults: &'a Faults<'a>) -> Self {
         Self { root, faults }
     }
 

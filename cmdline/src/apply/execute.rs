@@ -103,14 +103,14 @@ impl Worker<'_> {
         record: &mut Record,
         index: usize,
         run: &Run,
-        known: Vec<FileRecord>,
+        known: Option<Vec<FileRecord>>,
     ) -> Result<()> {
         let Some(commands) = self.commands else {
             record.pending.push(run.command());
             return Ok(());
         };
         // After a crash within the command, what was kept first is still the original.
-        let mut outputs = if known.is_empty() { self.snapshot(store, run)? } else { known };
+        let mut outputs = known.map_or_else(|| self.snapshot(store, run), Ok)?;
         set(record, index, &outputs, false);
         store.save(record)?;
         self.disk.at(Point::BeforeCommand, &record_path(run));
@@ -123,10 +123,9 @@ impl Worker<'_> {
                 None => outputs.push(FileRecord { path, before: None, after }),
             }
         }
-        outputs.retain(|output| output.before != output.after);
         set(record, index, &outputs, false);
-        store.save(record)?;
         self.verify(&run.command(), &run.expect, &ended.last_words, ended.success)?;
+        outputs.retain(|output| output.before != output.after);
         set(record, index, &outputs, true);
         store.save(record)
     }
@@ -219,7 +218,7 @@ fn record_path(run: &Run) -> PathBuf {
 
 fn set(record: &mut Record, index: usize, files: &[FileRecord], ended: bool) {
     if let Recorded::Run { outputs, done, .. } = &mut record.steps[index] {
-        *outputs = files.to_vec();
+        *outputs = Some(files.to_vec());
         *done = ended;
     }
 }
@@ -232,7 +231,7 @@ fn recorded(store: &Store<'_>, step: &Step) -> Result<Recorded> {
             before: change.before.as_ref().map(|c| store.keep(c)).transpose()?,
             after: change.after.as_ref().map(|c| store.keep(c)).transpose()?,
         }),
-        Step::Run(run) => Recorded::Run { run: run.clone(), outputs: Vec::new(), done: false },
+        Step::Run(run) => Recorded::Run { run: run.clone(), outputs: None, done: false },
         Step::Append { image, files, expect } => {
             Recorded::Append { image: image.clone(), files: files.clone(), expect: expect.clone() }
         }

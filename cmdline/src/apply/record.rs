@@ -71,8 +71,9 @@ pub enum Recorded {
     Run {
         /// It.
         run: Run,
-        /// What it wrote. Before it ran: what was there, with nothing after.
-        outputs: Vec<FileRecord>,
+        /// What it wrote; until it is done, everything it could write, as it was before. `None`
+        /// until that is known.
+        outputs: Option<Vec<FileRecord>>,
         /// Whether it ended and was found to have done its work.
         done: bool,
     },
@@ -227,7 +228,7 @@ impl<'a> Store<'a> {
     pub fn prune(&self, record: &Record) -> Result<()> {
         let files = record.steps.iter().flat_map(|step| match step {
             Recorded::File(file) => std::slice::from_ref(file),
-            Recorded::Run { outputs, .. } => outputs.as_slice(),
+            Recorded::Run { outputs, .. } => outputs.as_deref().unwrap_or_default(),
             _ => &[],
         });
         let named: Vec<_> =
@@ -242,7 +243,7 @@ impl<'a> Store<'a> {
 
     /// Takes away what a crash left before there was a record, or after it was forgotten.
     pub(super) fn sweep_leftovers(&self) -> Result<()> {
-        if self.disk.root().is_dir(self.objects()) { self.forget() } else { Ok(()) }
+        if self.disk.root().is_dir(FOLDER) { self.forget() } else { Ok(()) }
     }
 
     /// Forgets everything: the record first, so that a crash leaves no record without its bytes.

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     plan::{Content, Expect, FileChange, Run, Step, difference},
+    trial::{self, PutBack},
 };
 
 /// What happens to a file that somebody edited since.
@@ -52,19 +53,25 @@ pub(super) fn plan(
                     *now == file.after || !done || record.trial.is_some()
                 };
                 let mut foreign = false;
-                for file in outputs {
+                for file in outputs.iter().flatten() {
                     let now = root.content(&file.path)?;
                     let hash = now.as_ref().map(Stored::of);
                     if hash == file.before {
                         continue;
                     }
-                    if ours(file, &hash) {
+                    if let Some(PutBack(restored)) =
+                        trial::env_without(&file.path, now.as_ref(), fetch(&file.before)?)
+                    {
+                        if restored != now {
+                            steps.push(change(&file.path, now, restored));
+                        }
+                    } else if ours(file, &hash) {
                         steps.push(change(&file.path, now, fetch(&file.before)?));
                     } else {
                         foreign = true;
                     }
                 }
-                let never_ran = outputs.is_empty() && !record.pending.is_empty();
+                let never_ran = outputs.is_none() && !record.pending.is_empty();
                 if foreign || never_ran {
                     rerun.push(forgotten(run));
                 }
@@ -140,17 +147,19 @@ fn edited(
     }
 }
 
-/// Makes what is about to be written the record's "before", so that a crash in between can tell
-/// a merged file from an edited one.
+/// Makes what is there the record's "after" and what is about to be written its "before", so that
+/// a crash in between cannot take a merged file for an edited one.
 fn aim(store: &Store<'_>, record: &mut Record, planned: &UndoPlan) -> Result<()> {
     for step in &planned.steps {
         let Step::File(change) = step else { continue };
-        let target = change.after.as_ref().map(|content| store.keep(content)).transpose()?;
+        let keep = |content: &Option<Content>| content.as_ref().map(|c| store.keep(c)).transpose();
+        let (now, target) = (keep(&change.before)?, keep(&change.after)?);
         for step in &mut record.steps {
             if let Recorded::File(file) = step
                 && file.path == change.path
             {
                 file.before.clone_from(&target);
+                file.after.clone_from(&now);
             }
         }
     }

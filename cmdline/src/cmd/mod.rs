@@ -2,6 +2,7 @@
 
 mod install;
 mod remove;
+mod trial;
 
 use std::io::{self, Write};
 
@@ -27,7 +28,7 @@ pub struct Context<'a> {
     /// Runs commands; `None` where the root is not the running system.
     pub commands: Option<&'a dyn Commands>,
     /// Crash points.
-    pub faults: &'a Faults,
+    pub faults: &'a Faults<'a>,
     /// Where results go.
     pub out: &'a mut dyn Write,
 }
@@ -61,6 +62,9 @@ pub fn run(context: &mut Context<'_>) -> Result<Exit> {
             install::plan(context, &choices)
         }
         Verb::Install { choices, dry_run: false } => install::install(context, &choices),
+        Verb::Trial { choices, dry_run } => trial::trial(context, &choices, dry_run),
+        Verb::Confirm => trial::confirm(context),
+        Verb::Check(choices) => trial::check(context, &choices),
         Verb::Remove { dry_run: true, merge } => remove::plan(context, merge),
         Verb::Remove { dry_run: false, merge } => remove::remove(context, merge),
     }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     error::Result,
     machine::{Kernel, Machine},
@@ -12,7 +14,8 @@ use crate::{
 };
 
 /// A tool that is installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum InitramfsTool {
     /// `update-initramfs`, `mkinitramfs`.
     InitramfsTools,

@@ -40,7 +40,7 @@ pub(super) fn lines(
 }
 
 /// What GRUB makes of `$name` in a line.
-pub(super) fn expand(root: &Root, line: &Line, env: Option<&Path>) -> Result<Line> {
+pub(crate) fn expand(root: &Root, line: &Line, env: Option<&Path>) -> Result<Line> {
     let Some(env) = env.filter(|_| line.as_str().contains('$')) else { return Ok(line.clone()) };
     let env = root.read(env)?.and_then(|bytes| Env::parse(&bytes)).unwrap_or_default();
     let words = line.as_str().split(' ').map(|word| {

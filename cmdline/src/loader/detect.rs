@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Grub, Loader, SystemdBoot, UkiWriter, Unified, Writer, bls_files};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A kind of boot loader, as on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoaderKind {
     /// GRUB.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub(crate) use self::bls_files::{expand as bls_expand, modprobe_fallback};
 pub use self::{
     detect::{LoaderKind, detect},
     grub_defaults::GrubLines,

@@ -63,9 +63,9 @@ fn one(root: &Root, release: String, running: &str) -> Result<Kernel> {
     let config = config(root, &release, running)?;
     let images = [
         format!("/boot/vmlinuz-{release}"),
+        format!("/boot/vmlinuz-{}", root.word(format!("/usr/lib/modules/{release}/pkgbase"))),
         format!("/usr/lib/modules/{release}/vmlinuz"),
         format!("/lib/modules/{release}/vmlinuz"),
-        "/boot/vmlinuz-linux".to_owned(),
     ];
     let setting = |name: &str| {
         let config = config.as_deref()?;

@@ -1,5 +1,7 @@
 //! From a machine to a plan.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Expect, Output, Plan, Purpose, Run, Steps};
 use crate::{
     error::{Error, Result},
@@ -15,7 +17,7 @@ use crate::{
 const SOFTDEPS: &str = "/etc/modprobe.d/zz-slot-cmdline.conf";
 
 /// What the operator may settle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// The parker.
     pub parker: Asked,
@@ -28,7 +30,8 @@ pub struct Options {
 }
 
 /// What happens to lines that keep nvidia out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Blacklist {
     /// They stay and are shown.
     Keep,

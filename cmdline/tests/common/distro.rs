@@ -13,11 +13,14 @@ use slot_cmdline::{
     apply::{Commands, Ended},
     bls::Entry,
     error::Result,
+    grub::{Env, entries},
     initramfs::archive_of,
-    loader::GrubLines,
+    loader::{GrubLines, Loader, detect, uki},
+    machine::efi_text,
     root::Root,
     shellvars::ShellVars,
     tokens::Line,
+    trial,
 };
 
 /// How the commands behave.
@@ -72,6 +75,14 @@ impl<'a> Distro<'a> {
                 self.act(&["mkinitcpio", "-p", "linux"]);
             }
         }
+        if self.root.program(&["kernel-install"]).is_some() && self.root.is_dir("/boot/efi") {
+            for kernel in self.kernels() {
+                let token = self.root.word("/etc/machine-id");
+                let image = self.root.read(format!("/boot/initrd.img-{kernel}")).expect("readable");
+                let path = format!("/boot/efi/{token}/{kernel}/initrd.img-{kernel}");
+                self.write(path, &image.expect("there"));
+            }
+        }
         if self.root.program(&["update-grub"]).is_some() {
             self.act(&["update-grub"]);
         } else if self.root.program(&["grub-mkconfig"]).is_some() {
@@ -96,6 +107,16 @@ impl<'a> Distro<'a> {
         let path = self.root.host(path.as_ref());
         fs::create_dir_all(path.parent().expect("parent")).expect("folders");
         fs::write(path, bytes).expect("write");
+    }
+
+    fn set_env(&self, path: impl AsRef<Path>, pairs: &[(&str, &str)]) {
+        let old = self.text(&path);
+        let kept = old
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .filter(|(key, _)| pairs.iter().all(|(new, _)| new != key));
+        let all: Vec<_> = kept.chain(pairs.iter().copied()).collect();
+        self.write(path, &env_block(&all));
     }
 
     fn act(&self, argv: &[&str]) {
@@ -128,18 +149,61 @@ impl<'a> Distro<'a> {
             ["grub-reboot" | "grub2-reboot", id] => {
                 let folder =
                     if self.root.is_dir("/boot/grub2") { "/boot/grub2" } else { "/boot/grub" };
-                self.write(format!("{folder}/grubenv"), &env_block(&[("next_entry", id)]));
+                self.set_env(Path::new(folder).join("grubenv"), &[("next_entry", id)]);
             }
-            ["bootctl", "set-oneshot", id] => {
-                let mut bytes = vec![7, 0, 0, 0];
-                bytes.extend(id.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
-                self.write(
-                    "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
-                    &bytes,
-                );
-            }
+            ["bootctl", "set-oneshot", id] => self.write(ONE_SHOT, &efi_bytes(id)),
             ["ukify", "build", rest @ ..] => self.ukify(rest),
             other => panic!("the distribution has no such command: {other:?}"),
+        }
+    }
+
+    /// What the loader boots next, as the real ones choose it.
+    pub fn next_line(&self) -> String {
+        let loader = detect(self.root, None).expect("known");
+        let (_, first) = loader.installed_lines(self.root).expect("lines").remove(0);
+        match &loader {
+            Loader::Grub(grub) => {
+                let env = self
+                    .root
+                    .read(&grub.env)
+                    .expect("readable")
+                    .and_then(|b| Env::parse(&b))
+                    .unwrap_or_default();
+                if env.get("next_entry") != Some(trial::ENTRY) {
+                    return first.as_str().to_owned();
+                }
+                let custom = self.text(grub.cfg.with_file_name("custom.cfg"));
+                let entry =
+                    entries(&custom).into_iter().find(|e| e.id == trial::ENTRY).expect("entry");
+                let mark = entry
+                    .body
+                    .iter()
+                    .find_map(|l| l.trim().strip_prefix("set slot_cmdline_trial="));
+                let mut pairs = vec![("next_entry", "")];
+                pairs.extend(mark.map(|mark| ("slot_cmdline_trial", mark)));
+                self.set_env(&grub.env, &pairs);
+                entry.linux().expect("kernel").1.as_str().to_owned()
+            }
+            Loader::SystemdBoot(boot) => {
+                let Some(id) = efi_text(self.root, "LoaderEntryOneShot") else {
+                    return first.as_str().to_owned();
+                };
+                fs::remove_file(self.root.host(Path::new(ONE_SHOT))).expect("taken");
+                let path = boot.boot.join("loader/entries").join(id);
+                Entry::parse(&self.text(path)).options().as_str().to_owned()
+            }
+            Loader::Unified(unified) => {
+                let Some(id) = efi_text(self.root, "LoaderEntryOneShot") else {
+                    return first.as_str().to_owned();
+                };
+                fs::remove_file(self.root.host(Path::new(ONE_SHOT))).expect("taken");
+                let bytes = self
+                    .root
+                    .read(unified.esp.join("EFI/Linux").join(id))
+                    .expect("readable")
+                    .expect("there");
+                String::from_utf8(uki::section(&bytes, ".cmdline").expect("line")).expect("text")
+            }
         }
     }
 
@@ -155,6 +219,9 @@ impl<'a> Distro<'a> {
             "if [ \"${next_entry}\" ] ; then\n   set default=\"${next_entry}\"\n   set next_entry=\n   save_env next_entry\n   set boot_once=true\nfi\n",
         );
         for kernel in self.kernels() {
+            let image = format!("/boot/vmlinuz-{kernel}");
+            let image =
+                if self.root.is_file(&image) { image } else { "/boot/vmlinuz-linux".into() };
             let initrd = format!("/boot/initrd.img-{kernel}");
             let initrd = if self.root.is_file(&initrd) {
                 initrd
@@ -168,7 +235,7 @@ impl<'a> Distro<'a> {
                 if !bls {
                     let _ = writeln!(
                         cfg,
-                        "menuentry '{title}' --class os $menuentry_id_option 'gnulinux-{kernel}' {{\n\tinsmod ext2\n\tsearch --fs-uuid --set=root 1\n\techo 'Loading'\n\tlinux\t/boot/vmlinuz-{kernel} root=UUID=1 ro {line}\n\tinitrd\t{initrd}\n}}"
+                        "menuentry '{title}' --class os $menuentry_id_option 'gnulinux-{kernel}' {{\n\tinsmod ext2\n\tsearch --fs-uuid --set=root 1\n\techo 'Loading'\n\tlinux\t{image} root=UUID=1 ro {line}\n\tinitrd\t{initrd}\n}}"
                     );
                 }
             }
@@ -300,6 +367,17 @@ impl<'a> Distro<'a> {
         let line = value("cmdline");
         self.write(value("output"), &pe(&[(".cmdline", line.as_bytes()), (".initrd", &image)]));
     }
+}
+
+/// The variable that names the next boot's entry.
+const ONE_SHOT: &str =
+    "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
+/// A variable's file: attributes, then UTF-16.
+pub fn efi_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = vec![7, 0, 0, 0];
+    bytes.extend(text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+    bytes
 }
 
 static BUILDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);

@@ -22,7 +22,8 @@ use slot_cmdline::{
 };
 use tempfile::TempDir;
 
-pub use self::distro::{Distro, Mood};
+#[allow(unused_imports)]
+pub use self::distro::{Distro, Mood, env_block};
 
 /// Every set-up that can be installed on.
 pub const KNOWN: [&str; 23] = [
@@ -51,6 +52,9 @@ pub const KNOWN: [&str; 23] = [
     "ubuntu-24.04-cloud",
 ];
 
+/// Vendor of the loader's variables.
+pub const LOADER: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
 /// A machine's files, mode and bytes, apart from what the kernel answers.
 pub type Tree = BTreeMap<PathBuf, (u32, Option<Vec<u8>>)>;
 
@@ -70,7 +74,9 @@ pub struct Ran {
 impl Sandbox {
     /// The fixture with sixteen dies behind an IOMMU, every image built once.
     pub fn new(fixture: &str) -> Self {
-        let folder = tempfile::tempdir().expect("folder");
+        // In memory: a thousand synced writes would wear out the patience of a disk.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let folder = folder.expect("folder");
         copy(
             &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture),
             folder.path(),
@@ -83,6 +89,7 @@ impl Sandbox {
         sandbox.write("sys/class/iommu/dmar0/name", "");
         sandbox.write("proc/cmdline", "BOOT_IMAGE=/vmlinuz root=UUID=1 ro quiet\n");
         sandbox.write("proc/sys/kernel/random/boot_id", "boot-1\n");
+        sandbox.plain_disk("ext4");
         sandbox.write("proc/modules", "vfio_pci 16384 0 - Live 0x0\next4 1 1 - Live 0x0\n");
         sandbox.distro().settle();
         sandbox
@@ -95,6 +102,57 @@ impl Sandbox {
             self.function(&bdf, "0x10de", "0x102d", "0x030200");
         }
         self.function("0000:00:02.0", "0x8086", "0x0152", "0x030000");
+    }
+
+    /// Everything lies on one partition of a plain disk; EFI variables are writable.
+    pub fn plain_disk(&self, kind: &str) {
+        self.write(
+            "proc/self/mountinfo",
+            format!("25 1 8:2 / / rw shared:1 - {kind} /dev/sda2 rw\n30 25 0:22 / /sys/firmware/efi/efivars rw - efivarfs efivarfs rw\n"),
+        );
+        self.write("sys/devices/ata1/block/sda/sda2/partition", "2\n");
+        let link = self.path("sys/dev/block/8:2");
+        fs::create_dir_all(link.parent().expect("parent")).expect("folders");
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink("../../devices/ata1/block/sda/sda2", link).expect("link");
+        if self.root.is_dir("/boot/EFI")
+            || self.root.is_dir("/boot/efi")
+            || self.root.is_dir("/efi")
+        {
+            self.efi_text("LoaderInfo", "systemd-boot 252.1");
+        }
+    }
+
+    /// Sets one of the loader's variables.
+    pub fn efi_text(&self, name: &str, text: &str) {
+        self.write(&format!("sys/firmware/efi/efivars/{name}-{LOADER}"), distro::efi_bytes(text));
+    }
+
+    /// Boots: a one-shot is used once, else the first installed line. The parker takes the dies
+    /// where the line names it.
+    pub fn boot(&self) -> String {
+        let line = self.distro().next_line();
+        let boot = self
+            .text("proc/sys/kernel/random/boot_id")
+            .trim()
+            .trim_start_matches("boot-")
+            .parse::<u32>();
+        self.write(
+            "proc/sys/kernel/random/boot_id",
+            format!("boot-{}\n", boot.expect("number") + 1),
+        );
+        self.write("proc/cmdline", &line);
+        let parked = line.contains("vfio-pci.ids=");
+        self.bind(if parked { "vfio-pci" } else { "nvidia" });
+        self.write(
+            "proc/modules",
+            if parked {
+                "nvidia 1 0 - Live 0x0\nvfio_pci 1 0 - Live 0x0\n"
+            } else {
+                "nvidia 1 0 - Live 0x0\n"
+            },
+        );
+        line
     }
 
     /// Adds a PCI function.
@@ -147,7 +205,7 @@ impl Sandbox {
     }
 
     /// Runs a verb.
-    pub fn run_with(&self, arguments: &[&str], distro: &Distro<'_>, faults: &Faults) -> Ran {
+    pub fn run_with(&self, arguments: &[&str], distro: &Distro<'_>, faults: &Faults<'_>) -> Ran {
         self.raw(arguments, Some(distro), faults)
     }
 
@@ -156,7 +214,7 @@ impl Sandbox {
         self.raw(arguments, None, &no_faults)
     }
 
-    fn raw(&self, arguments: &[&str], distro: Option<&Distro<'_>>, faults: &Faults) -> Ran {
+    fn raw(&self, arguments: &[&str], distro: Option<&Distro<'_>>, faults: &Faults<'_>) -> Ran {
         let all = ["slot-cmdline"].iter().chain(arguments);
         let cli = Cli::try_parse_from(all).expect("arguments");
         let mut out = Vec::new();
