@@ -10,6 +10,7 @@
 //! | [`apply`] | carrying a plan out, and taking it back; the only place that writes |
 //! | [`trial`] | the new line for one boot |
 //! | [`check`] | what runs against what is installed |
+//! | [`fuzzing`] | what has to hold for any input of the parsers |
 //! | [`cli`], [`cmd`], [`exit`] | the program's verbs and exit codes |
 
 pub mod apply;
@@ -19,6 +20,7 @@ pub mod cli;
 pub mod cmd;
 pub mod error;
 pub mod exit;
+pub mod fuzzing;
 pub mod grub;
 pub mod initramfs;
 pub mod loader;

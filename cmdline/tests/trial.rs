@@ -6,7 +6,7 @@ use common::{Sandbox, differences, env_block};
 use slot_cmdline::{exit::Exit, trial::ENTRY};
 
 /// Set-ups with every kind of loader and initramfs tool.
-const TRIED: [&str; 9] = [
+const TRIED: [&str; 10] = [
     "debian-12",
     "debian-12-custom",
     "debian-12-quotes",
@@ -15,6 +15,7 @@ const TRIED: [&str; 9] = [
     "fedora-32-kernelopts",
     "arch-grub",
     "debian-12-systemd-boot",
+    "debian-12-systemd-boot-hooks",
     "arch-systemd-boot",
 ];
 

@@ -149,10 +149,12 @@ impl<'a> Store<'a> {
 
     /// Keeps other runs out until it is dropped.
     pub fn lock(root: &Root) -> Result<Option<File>> {
-        if !root.is_dir(FOLDER) {
+        // Not our own folder: the first run has to make that, and the last one removes it.
+        let folder = "/var/lib";
+        if !root.is_dir(folder) {
             return Ok(None);
         }
-        let open = File::open(root.host(&root.real(FOLDER)?)).map_err(Error::io("open", FOLDER))?;
+        let open = File::open(root.host(&root.real(folder)?)).map_err(Error::io("open", folder))?;
         match rustix::fs::flock(&open, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(open)),
             Err(_) => Err(Error::refused(

@@ -1,17 +1,21 @@
 //! Taking a plan back, byte for byte.
 
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use diffy::merge_bytes;
 use serde::Serialize;
 
 use super::{
     execute::{Outcome, Worker},
-    record::{FileRecord, Phase, Record, Recorded, Store, Stored},
+    record::{Phase, Record, Recorded, Store, Stored},
 };
 use crate::{
     error::{Error, Result},
     plan::{Content, Expect, FileChange, Run, Step, difference},
+    root::Root,
     trial::{self, PutBack},
 };
 
@@ -34,6 +38,44 @@ pub struct UndoPlan {
     pub rerun: Vec<Run>,
 }
 
+/// Files as they are going to be, over those on disk.
+struct Overlay<'a> {
+    root: &'a Root,
+    files: BTreeMap<PathBuf, (Option<Content>, Option<Content>)>,
+    order: Vec<PathBuf>,
+}
+
+impl Overlay<'_> {
+    fn now(&self, path: &Path) -> Result<Option<Content>> {
+        match self.files.get(path) {
+            Some((_, planned)) => Ok(planned.clone()),
+            None => self.root.content(path),
+        }
+    }
+
+    fn put(&mut self, path: &Path, content: Option<Content>) -> Result<()> {
+        if let Some((_, planned)) = self.files.get_mut(path) {
+            *planned = content;
+            return Ok(());
+        }
+        let disk = self.root.content(path)?;
+        if disk != content {
+            self.files.insert(path.to_owned(), (disk, content));
+            self.order.push(path.to_owned());
+        }
+        Ok(())
+    }
+
+    fn steps(mut self) -> Vec<Step> {
+        let changed = self.order.iter().filter_map(|path| {
+            let (before, after) = self.files.remove(path)?;
+            let change = FileChange { path: path.clone(), before, after, why: "as it was".into() };
+            (change.before != change.after).then_some(Step::File(change))
+        });
+        changed.collect()
+    }
+}
+
 /// Works out how to take `record` back, and changes nothing.
 pub(super) fn plan(
     worker: &Worker<'_>,
@@ -42,42 +84,38 @@ pub(super) fn plan(
     on_edit: OnEdit,
 ) -> Result<UndoPlan> {
     let root = worker.disk.root();
-    let (mut steps, mut rerun) = (Vec::new(), Vec::new());
+    let mut overlay = Overlay { root, files: BTreeMap::new(), order: Vec::new() };
+    let mut rerun = Vec::new();
     let fetch = |stored: &Option<Stored>| stored.as_ref().map(|s| store.fetch(s)).transpose();
     for step in record.steps.iter().rev() {
         match step {
             Recorded::Folder { .. } | Recorded::Append { .. } => {}
             Recorded::Run { run, outputs, done } => {
-                // A trial's image was appended to since; it is deleted as it is.
-                let ours = |file: &FileRecord, now: &Option<Stored>| {
-                    *now == file.after || !done || record.trial.is_some()
-                };
-                let mut foreign = false;
+                let mut foreign = outputs.is_none() && !record.pending.is_empty();
                 for file in outputs.iter().flatten() {
-                    let now = root.content(&file.path)?;
+                    let now = overlay.now(&file.path)?;
                     let hash = now.as_ref().map(Stored::of);
                     if hash == file.before {
                         continue;
                     }
-                    if let Some(PutBack(restored)) =
-                        trial::env_without(&file.path, now.as_ref(), fetch(&file.before)?)
+                    let before = fetch(&file.before)?;
+                    if let Some(PutBack(content)) =
+                        trial::env_without(&file.path, now.as_ref(), before.clone())
                     {
-                        if restored != now {
-                            steps.push(change(&file.path, now, restored));
-                        }
-                    } else if ours(file, &hash) {
-                        steps.push(change(&file.path, now, fetch(&file.before)?));
+                        overlay.put(&file.path, content)?;
+                    } else if hash == file.after || !done || record.trial.is_some() {
+                        // A trial's image was appended to since; it is deleted as it is.
+                        overlay.put(&file.path, before)?;
                     } else {
                         foreign = true;
                     }
                 }
-                let never_ran = outputs.is_none() && !record.pending.is_empty();
-                if foreign || never_ran {
+                if foreign {
                     rerun.push(forgotten(run));
                 }
             }
             Recorded::File(file) => {
-                let now = root.content(&file.path)?;
+                let now = overlay.now(&file.path)?;
                 let hash = now.as_ref().map(Stored::of);
                 if hash == file.before {
                     continue;
@@ -88,15 +126,13 @@ pub(super) fn plan(
                 } else {
                     edited(&file.path, on_edit, before.as_ref(), after.as_ref(), now.as_ref())?
                 };
-                if restored != now {
-                    steps.push(change(&file.path, now, restored));
-                }
+                overlay.put(&file.path, restored)?;
             }
         }
     }
     // Commands run in the order in which they ran.
     rerun.reverse();
-    Ok(UndoPlan { steps, rerun })
+    Ok(UndoPlan { steps: overlay.steps(), rerun })
 }
 
 /// The command, expected only to write again.
@@ -109,10 +145,6 @@ fn forgotten(run: &Run) -> Run {
         other => other.clone(),
     });
     Run { expect: written.collect(), why: "writes again what changed since".into(), ..run.clone() }
-}
-
-fn change(path: &Path, before: Option<Content>, after: Option<Content>) -> Step {
-    Step::File(FileChange { path: path.to_owned(), before, after, why: "as it was".into() })
 }
 
 /// A file that is neither as it was nor as it was left.

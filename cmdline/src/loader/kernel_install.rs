@@ -11,16 +11,11 @@ use crate::{
 
 /// The file.
 const LINE: &str = "/etc/kernel/cmdline";
-/// What a loader or a trial adds to a running line, and what must not be inherited.
-const NOT_OURS: [&str; 7] = [
-    "BOOT_IMAGE",
-    "initrd",
-    keys::TRIAL,
-    "panic",
-    "softlockup_panic",
-    "hung_task_panic",
-    "nmi_watchdog",
-];
+/// What a loader adds to a running line.
+const LOADERS: [&str; 2] = ["BOOT_IMAGE", "initrd"];
+/// What a trial adds, and what must not be inherited.
+const TRIALS: [&str; 5] =
+    [keys::TRIAL, "panic", "softlockup_panic", "hung_task_panic", "nmi_watchdog"];
 
 /// Merges `wants` into the file. Where there is none, kernel-install would copy the running line,
 /// whatever that is: the line of the installed entries goes there instead.
@@ -52,9 +47,12 @@ fn default_line(root: &Root, machine: &Machine, loader: &Loader) -> Result<Strin
     if let Some(text) = root.text("/usr/lib/kernel/cmdline")? {
         return Ok(text.trim_end().to_owned());
     }
-    let installed = loader.installed_lines(root)?;
-    let line = installed.last().map_or(&machine.running.line, |(_, line)| line);
-    Ok(line.without(&NOT_OURS).as_str().to_owned())
+    if let Some((_, line)) = loader.installed_lines(root)?.last() {
+        return Ok(line.without(&LOADERS).as_str().to_owned());
+    }
+    let running = machine.running.line.without(&LOADERS);
+    let on_trial = running.effective(keys::TRIAL).is_some();
+    Ok(if on_trial { running.without(&TRIALS) } else { running }.as_str().to_owned())
 }
 
 /// Has every entry written again.

@@ -19,7 +19,7 @@ pub use self::{
 use crate::{
     error::Result,
     machine::Machine,
-    plan::Steps,
+    plan::{Output, Steps},
     root::Root,
     tokens::{Line, Want},
 };
@@ -123,6 +123,24 @@ impl Loader {
             Self::Grub(Grub { entries, env, .. }) => bls_files::lines(root, entries, Some(env)),
             Self::SystemdBoot(boot) => bls_files::lines(root, &boot.entries, None),
             Self::Unified(unified) => uki::lines(root, &unified.images),
+        }
+    }
+
+    /// What other tools write for this loader when a kernel or an initramfs changes.
+    pub fn outputs(&self, root: &Root) -> Vec<Output> {
+        match self {
+            Self::Grub(_) => Vec::new(),
+            Self::SystemdBoot(boot) => match boot.writer {
+                Writer::Hand => Vec::new(),
+                Writer::KernelInstall => vec![
+                    Output::Tree(boot.boot.join("loader/entries")),
+                    Output::Tree(boot.boot.join(detect::kernel_install_token(root))),
+                ],
+                Writer::Kernelstub => {
+                    vec![Output::Tree(boot.boot.join("loader")), Output::Tree(boot.esp.join("EFI"))]
+                }
+            },
+            Self::Unified(unified) => vec![Output::Tree(unified.esp.join("EFI/Linux"))],
         }
     }
 

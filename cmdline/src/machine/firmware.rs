@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::boot::efi_variable;
 use crate::{error::Result, root::Root};
 
-/// Processor vendor, as far as it matters to the IOMMU.
+/// Whose kind of IOMMU it has, or would have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cpu {
@@ -18,7 +18,14 @@ pub enum Cpu {
 }
 
 impl Cpu {
+    /// Firmware's table says it; the processor where there is none.
     pub(super) fn read(root: &Root) -> Self {
+        if root.is_file("/sys/firmware/acpi/tables/DMAR") {
+            return Self::Intel;
+        }
+        if root.is_file("/sys/firmware/acpi/tables/IVRS") {
+            return Self::Amd;
+        }
         let info = root.text("/proc/cpuinfo").ok().flatten().unwrap_or_default();
         let line = info.lines().find(|line| line.starts_with("vendor_id")).unwrap_or("");
         match line.rsplit(':').next().map(str::trim) {

@@ -44,7 +44,7 @@ pub struct Machine {
     pub dies: Vec<Bdf>,
     /// Functions with a die's id that are normal GPUs.
     pub lookalikes: Vec<Bdf>,
-    /// Processor vendor.
+    /// Vendor of the processor and its IOMMU.
     pub cpu: Cpu,
     /// The IOMMU.
     pub iommu: Iommu,

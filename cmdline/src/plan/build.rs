@@ -137,7 +137,7 @@ fn build(
     let unified_by_tool =
         matches!(&loader, Loader::Unified(u) if u.writer == UkiWriter::Mkinitcpio);
     if !unified_by_tool && let Some(tool) = tool {
-        rebuild_images(&mut steps, root, machine, tool, &choice, rebuild)?;
+        rebuild_images(&mut steps, root, machine, &loader, tool, &choice, rebuild)?;
     }
     loader.configure(&mut steps, root, machine, &choice.wants, &mut notes)?;
     if let Loader::Unified(unified) = &loader {
@@ -152,12 +152,14 @@ fn rebuild_images(
     steps: &mut Steps<'_>,
     root: &Root,
     machine: &Machine,
+    loader: &Loader,
     tool: InitramfsTool,
     choice: &Choice,
     unblocked: bool,
 ) -> Result<()> {
     let jobs = tool.jobs(root, machine)?;
-    if jobs.is_empty() {
+    // kernel-install has a unified image's initramfs made by itself.
+    if jobs.is_empty() && !matches!(loader, Loader::Unified(_)) {
         return Err(Error::UnknownSetup {
             what: format!("{} is installed and has no image in /boot", tool.name()),
             by_hand: Vec::new(),
@@ -175,7 +177,9 @@ fn rebuild_images(
             stale = stale || image.complaint(root)?.is_some();
         }
         if stale {
-            let outputs = job.images.iter().cloned().map(Output::File).collect();
+            let mut outputs: Vec<_> = job.images.iter().cloned().map(Output::File).collect();
+            // Hooks of the distribution copy the image for the loader.
+            outputs.extend(loader.outputs(root));
             let why = "rebuilds the initramfs with the parker in it".to_owned();
             steps.run(Run { argv: job.argv, why, outputs, expect });
         }

@@ -22,9 +22,12 @@ pub struct IdsTooLong(pub usize);
 pub struct IdList(Vec<String>);
 
 impl IdList {
-    /// Reads a list; empty entries are dropped, as the kernel drops them.
+    /// Reads a list. Entries that the kernel drops too are dropped: empty ones, and those with
+    /// blanks or quotes in them.
     pub fn parse(text: &str) -> Self {
-        Self(text.split(',').filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
+        let odd = |c: char| c.is_whitespace() || c.is_control() || c == '"';
+        let entries = text.split(',').map(str::trim);
+        Self(entries.filter(|e| !e.is_empty() && !e.contains(odd)).map(str::to_owned).collect())
     }
 
     /// A list of whole ids.

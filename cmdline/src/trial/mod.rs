@@ -5,6 +5,8 @@ mod arm;
 mod mounts;
 mod once;
 mod state;
+mod with_efi;
+mod with_grub;
 
 use std::path::Path;
 

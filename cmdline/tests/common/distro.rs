@@ -125,7 +125,12 @@ impl<'a> Distro<'a> {
             ["grub-mkconfig" | "grub2-mkconfig", "-o", path] => self.grub_mkconfig(path),
             ["update-initramfs", "-u", "-k", kernel] => {
                 let list = self.text("/etc/initramfs-tools/modules");
-                self.initramfs_tools(&format!("/boot/initrd.img-{kernel}"), &list);
+                let image = format!("/boot/initrd.img-{kernel}");
+                self.initramfs_tools(&image, &list);
+                // The hook that systemd-boot brings.
+                if self.root.program(&["kernel-install"]).is_some() {
+                    self.kernel_install(kernel, &[&format!("/boot/vmlinuz-{kernel}"), &image]);
+                }
             }
             ["mkinitramfs", "-d", folder, "-o", out, _] => {
                 let list = self.text(Path::new(folder).join("modules"));
@@ -334,10 +339,15 @@ impl<'a> Distro<'a> {
         if !self.root.is_dir(boot.join(&token)) {
             return;
         }
-        let line = if self.mood == Mood::Honest {
-            self.text("/etc/kernel/cmdline")
-        } else {
-            "quiet".into()
+        let own = self.root.is_file("/etc/kernel/cmdline");
+        let line = match self.mood {
+            Mood::Honest if own => self.text("/etc/kernel/cmdline"),
+            // As the real one does it: whatever runs now.
+            Mood::Honest => {
+                let running = Line::new(self.text("/proc/cmdline"));
+                running.without(&["BOOT_IMAGE", "initrd"]).as_str().to_owned()
+            }
+            _ => "quiet".into(),
         };
         let path = boot.join("loader/entries").join(format!("{token}-{kernel}.conf"));
         let entry = Entry::parse(&self.text(&path)).with_options(&Line::new(line.trim()));

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 pub use self::distro::{Distro, Mood, env_block};
 
 /// Every set-up that can be installed on.
-pub const KNOWN: [&str; 23] = [
+pub const KNOWN: [&str; 24] = [
     "arch-grub",
     "arch-systemd-boot",
     "arch-uki",
@@ -41,6 +41,7 @@ pub const KNOWN: [&str; 23] = [
     "debian-12-no-newline",
     "debian-12-quotes",
     "debian-12-systemd-boot",
+    "debian-12-systemd-boot-hooks",
     "debian-12-twice",
     "debian-13",
     "fedora-32-kernelopts",
