@@ -1,6 +1,10 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use slotd_client::{Client, DEFAULT_SOCKET, SOCKET_VARIABLE, api::LeaseId};
@@ -19,6 +23,7 @@ Exit codes:
   5    the turn did not come within --wait
   With `acquire DIE -- COMMAND`: the command's own exit code (128 + N if signal N ended it);
   125 if slotctl failed, 126 if the command cannot be run, 127 if it is not there.
+  With `identify` and `check`: those of `die-check`, which `die-check --help` lists.
 
 Examples:
   slotctl status
@@ -62,6 +67,14 @@ pub(crate) enum Command {
     Park(Park),
     /// Shows what fits in this machine and what is in the way, or the steps of one operation.
     Plan(Plan),
+    /// Keeps a die busy, so that the activity LED of its card shows which card it is.
+    ///
+    /// Runs `die-check identify`.
+    Identify(Identify),
+    /// Checks the arithmetic and the memory of dies, and that kernels run on out of the slot.
+    ///
+    /// Runs `die-check all`. It takes the memory that is free on a die, for some seconds each.
+    Check(Check),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -122,7 +135,34 @@ pub(crate) struct Plan {
     pub(crate) park: bool,
 }
 
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Identify {
+    /// Which die.
+    pub(crate) die: String,
+    /// For how long; Ctrl-C ends it earlier.
+    #[arg(long)]
+    pub(crate) seconds: Option<u64>,
+    /// More words for die-check.
+    #[arg(last = true, value_name = "OPTIONS")]
+    pub(crate) more: Vec<OsString>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// Which dies; all where none is named.
+    #[arg(value_name = "DIE")]
+    pub(crate) dies: Vec<String>,
+    /// More words for die-check, such as `--size 1G`.
+    #[arg(last = true, value_name = "OPTIONS")]
+    pub(crate) more: Vec<OsString>,
+}
+
 impl Args {
+    /// Where slotd listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Connects to slotd.
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
         Ok(Client::connect_to(&self.socket)?)
@@ -130,7 +170,11 @@ impl Args {
 
     /// Whether exit codes are those of a program that runs another one.
     pub(crate) fn runs_a_command(&self) -> bool {
-        matches!(&self.command, Command::Acquire(options) if !options.command.is_empty())
+        match &self.command {
+            Command::Acquire(options) => !options.command.is_empty(),
+            Command::Identify(_) | Command::Check(_) => true,
+            _ => false,
+        }
     }
 }
 

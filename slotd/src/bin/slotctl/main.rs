@@ -36,5 +36,7 @@ fn run(args: &Args, output: Output) -> Result<ExitCode, Failure> {
         Command::Release(options) => cmd::release::run(args, options, output),
         Command::Park(options) => cmd::park::run(args, options, output),
         Command::Plan(options) => cmd::plan::run(args, options, output),
+        Command::Identify(options) => cmd::check::identify(args, options),
+        Command::Check(options) => cmd::check::check(args, options),
     }
 }
