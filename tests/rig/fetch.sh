@@ -52,7 +52,7 @@ headers() {
 	abi=$(cd "$root/usr/src" && printf '%s\n' linux-headers-*-amd64)
 	[ -d "$root/usr/src/$abi" ] || die "$meta brought no headers: $(ls "$root/usr/src")"
 	printf '%s\n' "${abi#linux-headers-}" >"$1/release"
-	gcc=$(cd "$root/usr/bin" && ls | grep -E '^x86_64-linux-gnu-gcc-[0-9]+$' | sort -t- -k5 -n | tail -n 1)
+	gcc=$(cd "$root/usr/bin" && printf '%s\n' x86_64-linux-gnu-gcc-* | grep -E -- '-gcc-[0-9]+$' | sort -t- -k5 -n | tail -n 1)
 	[ -n "$gcc" ] || die "$meta brought no compiler"
 	tools "$root" "$1/tools" "$gcc"
 	# Debian's headers point at /usr/src and /usr/lib: make them point into the unpacked tree.
@@ -168,19 +168,19 @@ part() {
 main() {
 	local name
 	locked fetch
-	for name in "${@:-qemu guest 6.1 6.12 newest}"; do
-		# Unquoted on purpose: the default above is one word list.
-		for name in $name; do
-			case $name in
-			qemu) part qemu qemu "$RIG_DIR/qemu" ;;
-			guest) part guest guest "$RIG_DIR/guest" ;;
-			6.1 | 6.12) part guest guest "$RIG_DIR/guest" ;;&
-			6.1) part 6.1 kernel_6_1 "$RIG_DIR/kernel/6.1" ;;
-			6.12) part 6.12 kernel_6_12 "$RIG_DIR/kernel/6.12" ;;
-			newest) part newest kernel_newest "$RIG_DIR/kernel/newest" ;;
-			*) die "there is no part \`$name\`: qemu guest 6.1 6.12 newest" ;;
-			esac
-		done
+	[ $# -gt 0 ] || set -- qemu guest 6.1 6.12 newest
+	for name in "$@"; do
+		case $name in
+		6.1 | 6.12) part guest guest "$RIG_DIR/guest" ;;
+		esac
+		case $name in
+		qemu) part qemu qemu "$RIG_DIR/qemu" ;;
+		guest) part guest guest "$RIG_DIR/guest" ;;
+		6.1) part 6.1 kernel_6_1 "$RIG_DIR/kernel/6.1" ;;
+		6.12) part 6.12 kernel_6_12 "$RIG_DIR/kernel/6.12" ;;
+		newest) part newest kernel_newest "$RIG_DIR/kernel/newest" ;;
+		*) die "there is no part \`$name\`: qemu guest 6.1 6.12 newest" ;;
+		esac
 	done
 }
 main "$@"

@@ -27,20 +27,19 @@ build() {
 }
 
 main() {
-	local kernel source key
+	local kernel source name key
 	need make
+	[ $# -gt 0 ] || set -- 6.1 6.12 newest
+	"$RIG_SOURCE/fetch.sh" "$@"
 	locked modules
-	for kernel in "${@:-6.1 6.12 newest}"; do
-		for kernel in $kernel; do
-			"$RIG_SOURCE/fetch.sh" "$kernel"
-			for source in "$REPO/kmod-minimal" "$RIG_SOURCE/nvidia-standin"; do
-				[ -r "$source/Kbuild" ] || die "$source/Kbuild is missing"
-				key=$(fingerprint "$source"/*.[ch] "$source/Kbuild" "$RIG_DIR/kernel/$kernel/release" "$RIG_SOURCE/modules.sh")
-				if fresh "module-$kernel-$(basename "$source")" "$key"; then continue; fi
-				say "building $(basename "$source") for $(cat "$RIG_DIR/kernel/$kernel/release")"
-				build "$kernel" "$source"
-				stamp "module-$kernel-$(basename "$source")" "$key"
-			done
+	for kernel in "$@"; do
+		for source in "$REPO/kmod-minimal" "$RIG_SOURCE/nvidia-standin"; do
+			name=$kernel-$(basename "$source")
+			key=$(fingerprint "$source"/*.[ch] "$source/Kbuild" "$RIG_DIR/kernel/$kernel/release" "$RIG_SOURCE/modules.sh")
+			if fresh "module-$name" "$key"; then continue; fi
+			say "building $(basename "$source") for $(cat "$RIG_DIR/kernel/$kernel/release")"
+			build "$kernel" "$source"
+			stamp "module-$name" "$key"
 		done
 	done
 }

@@ -2,8 +2,10 @@
 # run.sh JOB [OPTION...]: the rig's jobs; each fetches and builds what it lacks.
 #   smoke             the rig itself: parking, probe rules, background, sleep; and a judge that can fail
 #   window            the window module by hand: sixteen adoptions, warm swaps; both kernels and parkers
-#   main PROGRAM...   PROGRAM (with its arguments) in the guest; both kernels and parkers
-#   nvidia [PROGRAM...]  the same, or `window` without one, on NVIDIA's own 470 module
+#   main [PROGRAM...] PROGRAM (with its arguments) in the guest, or `window` without one; both
+#                     kernels and parkers
+#   nvidia [PROGRAM...]  the same on NVIDIA's own 470 module
+#   lint              checkpatch and sparse over the window module, and that it builds everywhere
 #   profiles          every other profile boots and swaps
 #   modules           the modules for every kernel, the newest included
 # Options of `rig` for every boot come from RIG_OPTIONS, e.g. RIG_OPTIONS="--quiet --bin target/debug/slotd".
@@ -60,6 +62,14 @@ nvidia() {
 	fi
 }
 
+lint() {
+	local tools=$RIG_DIR/kernel/6.1/tools
+	"$RIG_SOURCE/modules.sh"
+	sh "$REPO/kmod-minimal/lint-tools.sh" "$RIG_DIR/lint"
+	MAKEFLAGS="CC=$tools/gcc LD=$tools/ld AR=$tools/ar NM=$tools/nm OBJCOPY=$tools/objcopy" \
+		sh "$REPO/kmod-minimal/lint.sh" "$RIG_DIR/kernel/6.1/headers" "$RIG_DIR/lint"
+}
+
 profiles() {
 	local profile
 	prepare 6.1
@@ -76,9 +86,9 @@ main() {
 	smoke | window | profiles) "$job" ;;
 	nvidia) nvidia "$@" ;;
 	main)
-		[ $# -gt 0 ] || die "main needs a program"
-		scenario "$@"
+		if [ $# -gt 0 ]; then scenario "$@"; else window; fi
 		;;
+	lint) lint ;;
 	modules) "$RIG_SOURCE/modules.sh" "$@" ;;
 	*)
 		sed -n '2,/^\./s/^# \{0,1\}//p' "$0" >&2

@@ -11,6 +11,7 @@ fail() {
 	dmesg | tail -n 20
 	exit 1
 }
+# shellcheck disable=SC2013 # names of devices have no blanks
 of_id() { for f in $(grep -l "$1" $devices/*/device); do basename "$(dirname "$f")"; done; }
 driver() {
 	if [ -e "$devices/$1/driver" ]; then basename "$(readlink "$devices/$1/driver")"; else echo none; fi
@@ -49,6 +50,7 @@ mark "free rescan"
 echo 1 >/sys/bus/pci/rescan
 
 count=$(echo "$dies" | wc -l)
+# shellcheck disable=SC2013 # numbers
 for n in $(awk -v n="$swaps" -v dies="$count" 'BEGIN { srand(7); for (i = 0; i < n; i++) print 1 + int(rand() * dies) }'); do
 	die=$(echo "$dies" | sed -n "${n}p")
 	mark "warm $die"

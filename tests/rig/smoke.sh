@@ -10,6 +10,7 @@ fail() {
 	dmesg | tail -n 20
 	exit 1
 }
+# shellcheck disable=SC2013 # names of devices have no blanks
 of_id() { for f in $(grep -l "$1" $devices/*/device); do basename "$(dirname "$f")"; done; }
 driver() {
 	if [ -e "$devices/$1/driver" ]; then basename "$(readlink "$devices/$1/driver")"; else echo none; fi
@@ -103,7 +104,7 @@ others=$(for die in $dies; do [ "$die" = "$first" ] || readlink -f "$devices/$di
 for port in $others; do shut "$port"; done
 low=$(printf %x $(((base >> 16 & 0xfff0) | 1)))
 for port in $path; do
-	setpci -s "$port" 28.L=ff 2c.L="$last" 24.L=fff1$(printf %04x 0x$low) 28.L="$upper" COMMAND=6:6
+	setpci -s "$port" 28.L=ff 2c.L="$last" "24.L=fff1$(printf %04x "0x$low")" 28.L="$upper" COMMAND=6:6
 done
 busybox devmem "$base" 32 0x12345678
 [ "$(read_slot "$base")" = 0x12345678 ] || fail "the die in the slot reads $(read_slot "$base")"
@@ -120,8 +121,7 @@ echo "smoke: a die in the slot holds memory, and answers all-ones asleep"
 
 if [ "$1" = bad ]; then
 	# Two siblings at once: the judge is to see this.
-	set -- $(for die in $dies; do readlink -f "$devices/$die" | cut -d/ -f7; done)
 	second=$(echo "$dies" | sed -n 2p)
 	setpci -s "$second" 14.L=0 18.L="$upper" COMMAND=2
-	setpci -s "$2" 28.L="$upper"
+	setpci -s "$(readlink -f "$devices/$second" | cut -d/ -f7)" 28.L="$upper"
 fi

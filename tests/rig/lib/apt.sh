@@ -15,6 +15,7 @@ mirror() {
 		printf '%s\n' "${override%/}"
 		return
 	fi
+	# shellcheck disable=SC2016 # apt fills it in
 	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
 		sed 's,/*$,,' | awk -v kind="/$1\$" '$0 ~ kind { print; exit }'
 }
@@ -82,8 +83,15 @@ unpack() {
 	esac || die "apt ($APT_SET) could not download what \`$*\` needs: see above"
 	while read -r uri file _; do
 		[ -r "$RIG_CACHE/archives/$file" ] || die "$file did not arrive in $RIG_CACHE/archives (from $uri)"
-		dpkg-deb --fsys-tarfile "$RIG_CACHE/archives/$file" | tar -x -C "$into" --no-same-owner --exclude=./usr/share/doc --exclude=./usr/share/man --exclude=./usr/share/locale -f -
-	done <<<"$list"
+		printf '%s\0' "$RIG_CACHE/archives/$file"
+	done <<<"$list" >"$into/.packages"
+	# Unpacking is mostly decompression: as many at a time as there are processors.
+	# shellcheck disable=SC2016 # the inner shell's
+	xargs -0 -a "$into/.packages" -P "$(nproc)" -n 1 bash -o pipefail -c '
+		dpkg-deb --fsys-tarfile "$1" | tar -x -C "$0" --no-same-owner --exclude=./usr/share/doc \
+			--exclude=./usr/share/man --exclude=./usr/share/locale -f -' "$into" ||
+		die "a package could not be unpacked into $into: see above"
+	rm "$into/.packages"
 }
 
 # depends_like PACKAGE PATTERN: the dependency of PACKAGE whose name matches; a metapackage's real one.

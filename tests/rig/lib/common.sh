@@ -8,7 +8,7 @@ REPO=$(cd "$RIG_SOURCE/../.." && pwd)
 # Everything that is fetched or built for the rig; git ignores it.
 RIG_DIR=${SLOT_RIG_DIR:-$REPO/.rig}
 # Package downloads and nothing else, so that it can be shared and thrown away.
-RIG_CACHE=${SLOT_RIG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/slotd-rig}
+export RIG_CACHE=${SLOT_RIG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/slotd-rig}
 
 say() { printf 'rig: %s\n' "$*" >&2; }
 die() { printf 'rig: error: %s\n' "$*" >&2; exit 1; }
