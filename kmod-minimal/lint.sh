@@ -12,13 +12,15 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 style() {
+	ignore=$1
+	shift
 	perl "$(command -v checkpatch.pl)" --no-tree --strict --terse --quiet \
-		--ignore "$1" --file $2
+		--ignore "$ignore" --file "$@"
 }
 
 # Not for a module that is built against many kernels, nor for a UAPI header
 style LINUX_VERSION_CODE,CONSTANT_COMPARISON,BIT_MACRO,MACRO_ARG_REUSE,MULTISTATEMENT_MACRO_USE_DO_WHILE \
-	"$(ls "$here"/*.c "$here"/slotwin.h "$here"/slotwin-core.h)"
+	"$here"/*.c "$here"/slotwin.h "$here"/slotwin-core.h
 # The tracing macros have a style of their own
 style OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT "$here/slotwin_trace.h"
 
