@@ -6,10 +6,12 @@
 //! | [`planner`] | what can be done with it, as data |
 //! | [`seam`] | the verbs that change it, as a trait |
 //! | [`model`] | one die as behaviour |
+//! | [`linux`] | this machine, behind that trait |
 //! | [`sim`] | a machine that behaves, behind that trait |
 
 mod address;
 mod bdf;
+pub mod linux;
 pub mod model;
 pub mod planner;
 mod reading;

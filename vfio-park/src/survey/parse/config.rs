@@ -56,7 +56,7 @@ pub enum ConfigError {
 }
 
 /// A memory BAR as its register holds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawBar {
     /// Address.
     pub address: u64,

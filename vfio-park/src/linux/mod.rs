@@ -1,0 +1,13 @@
+//! Linux: sysfs, procfs and the window module, below injected roots.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`Roots`] | where the kernel's file systems are |
+//! | [`survey`] | reads the machine |
+
+mod roots;
+pub mod survey;
+#[cfg(test)]
+mod testing;
+
+pub use self::roots::Roots;
