@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`Roots`] | where the kernel's file systems are |
 //! | [`survey`] | reads the machine |
+//! | [`slotwin`] | the window device |
 
 mod roots;
+pub mod slotwin;
 pub mod survey;
 #[cfg(test)]
 mod testing;
