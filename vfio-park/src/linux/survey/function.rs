@@ -33,30 +33,36 @@ impl<'a> Folder<'a> {
         Self { path, bdf, oddities }
     }
 
-    /// What sysfs tells without asking the device; `None` where the function is half gone.
-    pub(super) fn read(&mut self) -> Option<Function> {
+    /// What sysfs tells without asking the device; `None` where the function is half gone. `moving`:
+    /// a driver is taking it or giving it up just now.
+    pub(super) fn read(&mut self, moving: bool) -> Option<Function> {
         let path = self.path;
         let target = self.told("where it hangs", fs::read_link(path))?;
-        let word = |number: Option<u32>| number.and_then(|number| u16::try_from(number).ok());
-        let (vendor, device) = (word(self.hex("vendor")), word(self.hex("device")));
-        let Some((vendor, device)) = vendor.zip(device) else {
+        let Some(id) = self.id() else {
             self.odd("its ids can't be read, it is left out: it may be coming or going");
             return None;
         };
+        let driver_override = if moving { None } else { self.text("driver_override") };
         Some(Function {
             bdf: self.bdf,
-            id: PciId { vendor, device },
+            id,
             class: self.hex("class").unwrap_or_default(),
             parent: parent_of(&target),
             bars: Vec::new(),
             bridge: None,
             driver: self.named("driver", |name| DriverName::new(name)),
-            driver_override: self.text("driver_override").filter(|name| !unset(name)),
+            driver_override: driver_override.filter(|name| !unset(name)),
             iommu_group: self.named("iommu_group", |name| name.parse().ok()),
             power: self.text("power_state").map_or(PowerState::Unknown, |state| power(&state)),
             config: ConfigSpace::Unreadable,
             command: None,
         })
+    }
+
+    pub(super) fn id(&mut self) -> Option<PciId> {
+        let mut word = |name| self.hex(name).and_then(|number| u16::try_from(number).ok());
+        let (vendor, device) = (word("vendor"), word("device"));
+        vendor.zip(device).map(|(vendor, device)| PciId { vendor, device })
     }
 
     /// Adds what config space and the kernel's resources say.
@@ -178,7 +184,7 @@ fn bars(id: PciId, books: &Resources, header: Option<&ConfigHeader>) -> Vec<Bar>
 }
 
 /// How sysfs writes that there is no override: `(null)`, or nothing.
-fn unset(driver_override: &str) -> bool {
+pub(in crate::linux) fn unset(driver_override: &str) -> bool {
     matches!(driver_override, "" | "(null)")
 }
 

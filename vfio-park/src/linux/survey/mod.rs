@@ -4,8 +4,13 @@ mod function;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fs, iter, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, iter,
+    path::Path,
+};
 
+pub(super) use self::function::unset;
 use self::function::{Below, Folder};
 use super::{
     Roots,
@@ -18,13 +23,15 @@ use crate::{
 
 /// Reads the machine below `roots`; dies are the functions with one of `ids`.
 ///
-/// What can't be read or makes no sense becomes an oddity, in words.
+/// What can't be read or makes no sense becomes an oddity, in words. Of functions in `moving` the
+/// `driver_override` is not read: the kernel makes its readers wait for as long as a driver takes or
+/// gives up the device.
 ///
 /// # Errors
 /// Where PCI functions can't even be listed.
-pub fn read(roots: &Roots, ids: &[PciId]) -> Result<Survey, MachineError> {
+pub fn read(roots: &Roots, ids: &[PciId], moving: &BTreeSet<Bdf>) -> Result<Survey, MachineError> {
     let mut oddities = Vec::new();
-    let functions = functions(roots, &mut oddities)?;
+    let functions = functions(roots, moving, &mut oddities)?;
     let mut survey = Survey::assemble(functions, ids);
     let space = iomem(&file(&roots.proc.join("iomem"), &mut oddities));
     if space.hidden {
@@ -45,6 +52,7 @@ pub fn read(roots: &Roots, ids: &[PciId]) -> Result<Survey, MachineError> {
 /// Every function. Power states come first: they decide whose config space may be read.
 fn functions(
     roots: &Roots,
+    moving: &BTreeSet<Bdf>,
     oddities: &mut Vec<String>,
 ) -> Result<BTreeMap<Bdf, Function>, MachineError> {
     let devices = &*roots.devices();
@@ -56,7 +64,9 @@ fn functions(
             oddities.push(format!("`{name}` is no PCI address, it is left out"));
             continue;
         };
-        if let Some(function) = Folder::new(&devices.join(&*name), bdf, oddities).read() {
+        let path = devices.join(&*name);
+        let read = Folder::new(&path, bdf, oddities).read(moving.contains(&bdf));
+        if let Some(function) = read {
             functions.insert(bdf, function);
         }
     }
@@ -84,6 +94,11 @@ fn below(functions: &BTreeMap<Bdf, Function>, function: &Function) -> Below {
         asleep: function.power == PowerState::D3cold || above(function.bdf).any(sleeps),
         buses: buses().min().zip(buses().max()),
     }
+}
+
+/// Vendor and device of one function, as the kernel first saw them.
+pub(super) fn id(roots: &Roots, bdf: Bdf) -> Option<PciId> {
+    Folder::new(&roots.function(bdf), bdf, &mut Vec::new()).id()
 }
 
 fn file(path: &Path, oddities: &mut Vec<String>) -> String {

@@ -1,6 +1,6 @@
 //! Surveys of recorded trees, odd and broken ones among them.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use super::read;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 const SLOTS: [Slot; 1] = [Slot::BTC_S37];
 
 fn survey(tree: &Tree) -> Survey {
-    read(&tree.roots, &[PciId::GK210]).expect("a survey")
+    read(&tree.roots, &[PciId::GK210], &BTreeSet::new()).expect("a survey")
 }
 
 fn at(text: &str) -> Bdf {
@@ -66,7 +66,7 @@ fn a_neighbour_is_no_die() {
 fn with_an_iommu_dies_sleep_in_groups_of_their_own() {
     let survey = survey(&Tree::fixture("iommu"));
     let dies = survey.dies.iter().map(|die| survey.function_of(die).expect("a function"));
-    let groups: std::collections::BTreeSet<_> = dies.clone().map(|die| die.iommu_group).collect();
+    let groups: BTreeSet<_> = dies.clone().map(|die| die.iommu_group).collect();
     assert!(groups.len() == 16 && !groups.contains(&None));
     for die in dies {
         assert_eq!(
@@ -110,7 +110,10 @@ fn nothing_outside_the_roots_is_read() {
     assert!(empty.functions.is_empty() && empty.iomem.is_empty() && empty.physical_bits.is_none());
     assert_eq!(empty.oddities.len(), 3, "{:?}", empty.oddities);
     let nowhere = Roots::below(&tree.roots.dev.join("nowhere"));
-    assert!(matches!(read(&nowhere, &[]), Err(MachineError::Io { operation: "list", .. })));
+    assert!(matches!(
+        read(&nowhere, &[], &BTreeSet::new()),
+        Err(MachineError::Io { operation: "list", .. })
+    ));
 }
 
 /// The BTC board after something was done to its first die.
