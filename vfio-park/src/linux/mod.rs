@@ -17,6 +17,8 @@ pub mod slotwin;
 pub mod survey;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 pub use self::{

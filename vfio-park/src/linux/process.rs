@@ -121,7 +121,7 @@ pub fn helper() {
 
 /// One write, as sysfs wants it. The file must be there.
 pub(super) fn write_once(path: &Path, value: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
+    let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
     match file.write(value)? {
         n if n == value.len() => Ok(()),
         _ => Err(io::ErrorKind::WriteZero.into()),
