@@ -331,6 +331,20 @@ pub struct Step {
     pub undo: Option<String>,
 }
 
+/// Asks what fits in the machine, and what is in the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {}
+
+/// Answer of [`Layout`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayoutReply {
+    /// In words.
+    pub text: String,
+    /// The same as data: slots, candidates, cards and dies.
+    pub plan: serde_json::Value,
+}
+
 macro_rules! methods {
     ($($call:ty => $name:literal, $reply:ty;)*) => {
         $(impl Method for $call {
@@ -346,6 +360,7 @@ methods! {
     Release => "Release", Empty;
     Park => "Park", Parked;
     Plan => "Plan", PlanReply;
+    Layout => "Layout", LayoutReply;
 }
 
 /// Why slotd refused a call.
