@@ -223,6 +223,7 @@ impl<'a> Distro<'a> {
         let mut cfg = String::from(
             "if [ \"${next_entry}\" ] ; then\n   set default=\"${next_entry}\"\n   set next_entry=\n   save_env next_entry\n   set boot_once=true\nfi\n",
         );
+        cfg += "### BEGIN /etc/grub.d/10_linux ###\n";
         for kernel in self.kernels() {
             let image = format!("/boot/vmlinuz-{kernel}");
             let image =
@@ -245,6 +246,11 @@ impl<'a> Distro<'a> {
                 }
             }
         }
+        cfg += "### END /etc/grub.d/10_linux ###\n### BEGIN /etc/grub.d/20_memtest86+ ###\n";
+        cfg += "menuentry 'Memory test' {\n\tlinux /boot/memtest86+x64.bin\n}\n";
+        cfg += "### END /etc/grub.d/20_memtest86+ ###\n### BEGIN /etc/grub.d/30_os-prober ###\n";
+        cfg += "menuentry 'Other' {\n\tlinux /boot/vmlinuz-4 root=/dev/sdb1 quiet\n}\n";
+        cfg += "### END /etc/grub.d/30_os-prober ###\n";
         if bls {
             cfg += "insmod blscfg\nblscfg\n";
         }
