@@ -293,9 +293,9 @@ fn a_blacklist_that_only_the_image_has_kept_goes_too() {
         );
         let ran = sandbox.run(&["install", "--replace-blacklist"]);
         assert_eq!(ran.exit, Exit::Done, "{name}: {ran:?}");
-        let image = sandbox.root.files("/boot", "").expect("list").into_iter();
-        let image =
-            image.filter(|path| path.to_string_lossy().contains("initrd")).next().expect("image");
+        let mut images = sandbox.root.files("/boot", "").expect("list").into_iter();
+        let initrd = |path: &std::path::PathBuf| path.to_string_lossy().contains("initrd");
+        let image = images.find(initrd).expect("image");
         let bytes = sandbox.root.read(image).expect("readable").expect("there");
         let contents = slot_cmdline::initramfs::Contents::read(&bytes).expect("an image");
         assert!(!contents.modprobe().iter().any(|(_, d)| d.blocks_nvidia()), "{name}");
