@@ -88,7 +88,8 @@ impl<'a> Folder<'a> {
                     subordinate,
                     memory: Resources::window(books.memory),
                     prefetchable: Resources::window(books.prefetchable),
-                    wide: books.prefetchable.is_some_and(|range| range.last() > u32::MAX.into()),
+                    // Without an address nothing says that it is not.
+                    wide: books.prefetchable.is_none_or(|range| range.last() > u32::MAX.into()),
                     d3cold_allowed,
                 })
             }

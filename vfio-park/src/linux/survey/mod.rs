@@ -71,8 +71,10 @@ fn functions(
         }
     }
     oddities.sort();
-    let known: Vec<(Bdf, Below)> =
-        functions.values().map(|function| (function.bdf, below(&functions, function))).collect();
+    let suspended: BTreeSet<Bdf> =
+        functions.keys().copied().filter(|bdf| suspended(&roots.function(*bdf))).collect();
+    let below = |function: &Function| (function.bdf, below(&functions, &suspended, function));
+    let known: Vec<(Bdf, Below)> = functions.values().map(below).collect();
     for (bdf, below) in known {
         let path = roots.function(bdf);
         if let Some(function) = functions.get_mut(&bdf) {
@@ -84,16 +86,30 @@ fn functions(
 
 /// The kernel wakes the bridge above a function, and a function without power, before it reads
 /// config space for sysfs.
-fn below(functions: &BTreeMap<Bdf, Function>, function: &Function) -> Below {
+fn below(
+    functions: &BTreeMap<Bdf, Function>,
+    suspended: &BTreeSet<Bdf>,
+    function: &Function,
+) -> Below {
     let path = |from| iter::successors(functions.get(&from), |f| functions.get(&f.parent?));
     let above = |from| path(from).skip(1).take(functions.len());
-    let sleeps = |bridge: &Function| !matches!(bridge.power, PowerState::D0 | PowerState::Unknown);
+    let sleeps = |bridge: &Function| {
+        !matches!(bridge.power, PowerState::D0 | PowerState::Unknown)
+            || suspended.contains(&bridge.bdf)
+    };
     let under = |f: &&Function| above(f.bdf).any(|bridge| bridge.bdf == function.bdf);
     let buses = || functions.values().filter(under).map(|f| f.bdf.bus());
     Below {
         asleep: function.power == PowerState::D3cold || above(function.bdf).any(sleeps),
         buses: buses().min().zip(buses().max()),
     }
+}
+
+/// Whether runtime power management has put a function to sleep. Its `power_state` may be D0 all the
+/// same; waking it writes its config space.
+fn suspended(folder: &Path) -> bool {
+    let status = text(&folder.join("power/runtime_status"));
+    matches!(status.ok().flatten().as_deref(), Some("suspended" | "suspending"))
 }
 
 /// Vendor and device of one function, as the kernel first saw them.

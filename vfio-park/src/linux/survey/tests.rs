@@ -174,6 +174,19 @@ fn what_sleeps_is_left_asleep() {
 }
 
 #[test]
+fn a_port_that_runtime_power_management_suspended_is_left_asleep_though_it_says_d0() {
+    let survey = spoiled(|tree| {
+        let status = tree.attribute("02:08.0", "power/runtime_status");
+        fs::create_dir_all(status.parent().expect("a folder")).expect("made");
+        write(&status, b"suspended\n");
+        write(&tree.attribute(DIE, "config"), &[0xff; 64]);
+    });
+    assert_eq!(survey.functions[&at("02:08.0")].config, ConfigSpace::Answers);
+    assert_eq!(survey.functions[&at(DIE)].config, ConfigSpace::Asleep);
+    assert!(matches!(states(&survey)[0], DieState::Parked { .. }));
+}
+
+#[test]
 fn half_removed_and_broken_functions_become_words() {
     type Change = fn(&Tree);
     let cases: [(Change, &str); 9] = [
