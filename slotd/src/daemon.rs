@@ -13,7 +13,7 @@ use thiserror::Error;
 use vfio_park::{Bdf, Gate, Machine, MachineError, Slot, sim::Simulator};
 
 use crate::{
-    core::{Core, Settings},
+    core::{Core, Manner, Settings},
     executor::Executor,
     service::{End, EventLoop, Listener, Parts},
 };
@@ -30,8 +30,8 @@ pub struct Setup {
     pub name: String,
     /// Its slots.
     pub slots: Vec<Slot>,
-    /// What makes a die reachable.
-    pub gate: Gate,
+    /// How operations go about it.
+    pub manner: Manner,
     /// Labels of dies.
     pub labels: HashMap<Bdf, String>,
     /// The same machine, where it is simulated and clients may act as its processor.
@@ -45,7 +45,7 @@ impl Setup {
             machine: Arc::new(machine.clone()),
             name: name.into(),
             slots: machine.slots().to_vec(),
-            gate: Gate::Window,
+            manner: Manner { gate: Gate::Window, keep_adapters: true },
             labels: HashMap::new(),
             simulator: Some(machine.clone()),
         }
@@ -70,13 +70,13 @@ pub fn serve(setup: Setup, listener: Listener, control: UnixStream) -> Result<En
     let settings = Settings {
         machine: setup.name,
         slots: setup.slots.clone(),
-        gate: setup.gate,
+        manner: setup.manner,
         parker: None,
         labels: setup.labels,
         operation_limit: OPERATION_LIMIT,
     };
     let core = Core::new(&settings, &survey);
-    let executor = Executor::start(setup.machine, setup.slots, setup.gate)?;
+    let executor = Executor::start(setup.machine, setup.slots, setup.manner.gate)?;
     let simulator = setup.simulator;
     Ok(EventLoop::new(Parts { core, executor, listener, simulator, control })?.run()?)
 }

@@ -43,7 +43,7 @@ use std::{
 };
 
 use slotd_client::api::Refusal;
-use vfio_park::{Bdf, DriverName, Gate, Slot, SlotId, Survey};
+use vfio_park::{Bdf, DriverName, Slot, SlotId, Survey};
 
 use self::{
     bay::{Bay, State},
@@ -57,7 +57,7 @@ pub use self::{
         Reply, Request, Rights,
     },
     naming::is_label,
-    step::{Plan, PlannedStep, Step},
+    step::{Manner, Plan, PlannedStep, Step},
 };
 
 /// What the core is told once.
@@ -67,8 +67,8 @@ pub struct Settings {
     pub machine: String,
     /// The slots.
     pub slots: Vec<Slot>,
-    /// What makes a die reachable.
-    pub gate: Gate,
+    /// How operations go about it.
+    pub manner: Manner,
     /// The parker of dies that were resident when slotd started; the usual one where `None`.
     pub parker: Option<DriverName>,
     /// Labels of dies.
@@ -81,7 +81,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Core {
     machine: String,
-    gate: Gate,
+    manner: Manner,
     operation_limit: Duration,
     knowledge: Knowledge,
     bays: Vec<Bay>,
@@ -125,7 +125,7 @@ impl Core {
         let ids = (0..=u8::MAX).map(SlotId);
         Self {
             machine: settings.machine.clone(),
-            gate: settings.gate,
+            manner: settings.manner,
             operation_limit: settings.operation_limit,
             knowledge: Knowledge::new(survey, &settings.slots, &settings.labels, parker),
             bays: ids.zip(&settings.slots).map(|(id, slot)| Bay::new(id, *slot)).collect(),

@@ -1,12 +1,12 @@
 //! From what is known to the steps of an operation: pure functions.
 
 use slotd_client::api::Kind;
-use vfio_park::{DriverName, Gate, Slot, SlotId};
+use vfio_park::{DriverName, Slot, SlotId};
 
 use super::{
     knowledge::{Knowledge, Standing},
     queue::DieIndex,
-    step::{Plan, Step},
+    step::{Manner, Plan, Step},
 };
 
 /// The steps that bring a die into a slot for nvidia, and what that amounts to.
@@ -14,14 +14,14 @@ pub(super) fn acquire(
     knowledge: &Knowledge,
     id: SlotId,
     slot: Slot,
-    gate: Gate,
+    manner: Manner,
     index: DieIndex,
 ) -> (Kind, Plan) {
     let die = knowledge.die(index);
     let mut plan = Plan::default();
     let cold = die.standing != Standing::Resident;
     if cold && !knowledge.in_place(index) {
-        plan.then(Step::Place { die: die.bdf, slot: id, gate });
+        plan.then(Step::Place { die: die.bdf, slot: id, gate: manner.gate });
     }
     open(knowledge, id, index, &mut plan);
     let moved = !plan.is_empty();
@@ -35,7 +35,7 @@ pub(super) fn acquire(
         plan.then(Step::VerifyAwake { die });
         plan.then_or(Step::Bind { die, driver: driver.clone() }, Step::Unbind { die, driver });
     }
-    if cold || !die.adapter_held {
+    if manner.keep_adapters && (cold || !die.adapter_held) {
         plan.then_or(Step::Hold { die: die.bdf }, Step::LetGo { die: die.bdf });
     }
     let kind = match (cold, moved) {

@@ -286,7 +286,7 @@ impl Core {
             (api::Verb::Acquire, die) => {
                 let die = die.or_else(|| self.any(slot)).ok_or(Refusal::NoDie)?;
                 let range = self.bay(slot).slot;
-                planning::acquire(&self.knowledge, slot, range, self.gate, die).1
+                planning::acquire(&self.knowledge, slot, range, self.manner, die).1
             }
             (api::Verb::Park, None) => return Err(Refusal::UnknownDie { die: "any".to_owned() }),
             (api::Verb::Park, Some(die)) => self.whole_park(slot, die),

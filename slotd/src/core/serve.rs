@@ -128,7 +128,7 @@ impl Core {
         fx: &mut Effects,
     ) {
         let range = self.bay(slot).slot;
-        let (kind, plan) = planning::acquire(&self.knowledge, slot, range, self.gate, die);
+        let (kind, plan) = planning::acquire(&self.knowledge, slot, range, self.manner, die);
         if plan.is_empty() {
             if let Some(old) = old {
                 self.tally(now, &old.end().1);

@@ -5,6 +5,15 @@ use std::fmt;
 use slotd_client::api;
 use vfio_park::{AddressRange, Bdf, DriverName, Gate, SlotId};
 
+/// How operations go about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// What makes a die reachable.
+    pub gate: Gate,
+    /// Whether the adapters of resident dies are kept initialised.
+    pub keep_adapters: bool,
+}
+
 /// One step of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

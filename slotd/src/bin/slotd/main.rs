@@ -2,7 +2,7 @@
 
 mod options;
 
-use std::{error::Error, os::unix::net::UnixStream, process::ExitCode};
+use std::{error::Error, io::IsTerminal, os::unix::net::UnixStream, process::ExitCode};
 
 use clap::Parser;
 use slotd::{
@@ -65,14 +65,16 @@ fn main() -> ExitCode {
 fn log(quiet: bool) {
     let usual = if quiet { "warn" } else { "info" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let format = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    format.with_writer(std::io::stderr).init();
 }
 
 fn run(options: &Options) -> Result<End, Failure> {
     let setup = options.setup()?;
     if options.dry_run {
         let survey = setup.machine.survey().map_err(DaemonError::from)?;
-        let plan = planner::plan(&survey, &Request { slots: setup.slots, gate: setup.gate });
+        let plan = planner::plan(&survey, &Request { slots: setup.slots, gate: setup.manner.gate });
         println!("{plan}");
         return Ok(End::Clean);
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fs, io, path::PathBuf, sync::Arc};
 
 use clap::Parser;
-use slotd::daemon::Setup;
+use slotd::{core::Manner, daemon::Setup};
 use slotd_client::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 use thiserror::Error;
 use vfio_park::{
@@ -41,6 +41,10 @@ pub(crate) struct Options {
     /// the dies off and on as well, for boards where that is needed.
     #[arg(long, default_value_t)]
     gate: Gate,
+    /// Does not keep the adapters of resident dies initialised: the first program on a die pays for
+    /// that, and the last one shuts it down again.
+    #[arg(long)]
+    no_hold: bool,
     /// Labels of dies: BDF=LABEL, several with commas.
     #[arg(long, value_delimiter = ',', value_name = "BDF=LABEL", value_parser = label)]
     labels: Vec<(Bdf, String)>,
@@ -93,7 +97,11 @@ impl Options {
             }
             None => self.linux(),
         };
-        Ok(Setup { gate: self.gate, labels, ..setup })
+        Ok(Setup { manner: self.manner(), labels, ..setup })
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { gate: self.gate, keep_adapters: !self.no_hold }
     }
 
     fn simulator(&self, preset: &Preset) -> Result<Simulator, OptionsError> {
@@ -115,7 +123,7 @@ impl Options {
             machine: Arc::new(machine),
             name: "this machine".to_owned(),
             slots,
-            gate: self.gate,
+            manner: self.manner(),
             labels: HashMap::new(),
             simulator: None,
         }

@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 
 use slotd_client::api::{self, Refusal};
 use vfio_park::{
-    DriverName, Machine, Slot, Survey,
+    DriverName, Gate, Machine, Slot, Survey,
     sim::{Preset, Simulator},
 };
 
@@ -35,7 +35,7 @@ impl Desk {
         let settings = Settings {
             machine: "test".to_owned(),
             slots,
-            gate: Gate::Window,
+            manner: Manner { gate: Gate::Window, keep_adapters: true },
             parker: None,
             labels: HashMap::new(),
             operation_limit: LIMIT,
