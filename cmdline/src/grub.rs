@@ -13,17 +13,9 @@ pub struct MenuEntry {
     pub id: String,
     /// Lines between the braces.
     pub body: Vec<String>,
-    /// Name of the script in `/etc/grub.d` that wrote it; empty where nothing says so.
-    pub script: String,
 }
 
 impl MenuEntry {
-    /// Whether it boots a kernel of this system from the defaults: memory tests, other systems and
-    /// entries by hand do not.
-    pub fn is_ours(&self) -> bool {
-        self.script.is_empty() || self.script.contains("linux")
-    }
-
     fn command(&self, names: &[&str]) -> Option<(&str, &str)> {
         self.body.iter().find_map(|line| {
             let (command, rest) = line.trim().split_once([' ', '\t'])?;
@@ -61,15 +53,8 @@ impl MenuEntry {
 pub fn entries(cfg: &str) -> Vec<MenuEntry> {
     let mut found = Vec::new();
     let mut open: Option<(MenuEntry, i32)> = None;
-    let mut script = String::new();
     for line in cfg.lines() {
         let text = line.trim();
-        if let Some(rest) = text.strip_prefix("### BEGIN ") {
-            let path = rest.trim_end_matches([' ', '#']);
-            path.rsplit('/').next().unwrap_or(path).clone_into(&mut script);
-        } else if text.starts_with("### END ") {
-            script.clear();
-        }
         if let Some((entry, depth)) = &mut open {
             *depth += braces(text);
             if *depth > 0 {
@@ -77,7 +62,7 @@ pub fn entries(cfg: &str) -> Vec<MenuEntry> {
                 continue;
             }
         } else if text.starts_with("menuentry ") && braces(text) > 0 {
-            open = Some((heading(text, &script), braces(text)));
+            open = Some((heading(text), braces(text)));
             continue;
         }
         if let Some((entry, _)) = open.take()
@@ -94,12 +79,12 @@ fn braces(text: &str) -> i32 {
     text.split_ascii_whitespace().map(|w| i32::from(w == "{") - i32::from(w == "}")).sum()
 }
 
-fn heading(text: &str, script: &str) -> MenuEntry {
+fn heading(text: &str) -> MenuEntry {
     let words = words(text);
     let title = words.get(1).cloned().unwrap_or_default();
     let id = words.iter().position(|w| w == "--id" || w == "$menuentry_id_option");
     let id = id.and_then(|at| words.get(at + 1)).unwrap_or(&title).clone();
-    MenuEntry { id, title, body: Vec::new(), script: script.to_owned() }
+    MenuEntry { id, title, body: Vec::new() }
 }
 
 /// Words with quotes removed.
@@ -234,15 +219,6 @@ fi
         assert_eq!(found[0].initrd(), ["/boot/initrd.img-6.1"]);
         assert_eq!(found[0].prelude().len(), 3, "{:?}", found[0].prelude());
         assert_eq!((found[1].title.as_str(), found[1].id.as_str()), ("old", "old"));
-    }
-
-    #[test]
-    fn entries_of_other_systems_are_told_apart() {
-        let cfg = "### BEGIN /etc/grub.d/10_linux ###\nmenuentry a {\n linux /a\n}\n### END /etc/grub.d/10_linux ###\n\
-                   ### BEGIN /etc/grub.d/30_os-prober ###\nmenuentry b {\n linux /b\n}\n### END /etc/grub.d/30_os-prober ###\n\
-                   menuentry c {\n linux /c\n}\n";
-        let ours: Vec<_> = entries(cfg).iter().map(MenuEntry::is_ours).collect();
-        assert_eq!(ours, [true, false, true]);
     }
 
     #[test]

@@ -280,41 +280,6 @@ fn the_blacklist_is_moved_aside_and_comes_back() {
 }
 
 #[test]
-fn a_blacklist_that_only_the_image_has_kept_goes_too() {
-    for name in ["debian-12", "ubuntu-22.04"] {
-        let sandbox = Sandbox::new(name);
-        sandbox.write("etc/modprobe.d/old.conf", "install nvidia /bin/false\n");
-        sandbox.distro().settle();
-        sandbox.remove("etc/modprobe.d/old.conf");
-        let check = sandbox.run(&["check"]);
-        assert!(
-            check.text.contains("/etc/modprobe.d/old.conf: install nvidia"),
-            "{name}: {check:?}"
-        );
-        let ran = sandbox.run(&["install", "--replace-blacklist"]);
-        assert_eq!(ran.exit, Exit::Done, "{name}: {ran:?}");
-        let mut images = sandbox.root.files("/boot", "").expect("list").into_iter();
-        let initrd = |path: &std::path::PathBuf| path.to_string_lossy().contains("initrd");
-        let image = images.find(initrd).expect("image");
-        let bytes = sandbox.root.read(image).expect("readable").expect("there");
-        let contents = slot_cmdline::initramfs::Contents::read(&bytes).expect("an image");
-        assert!(!contents.modprobe().iter().any(|(_, d)| d.blocks_nvidia()), "{name}");
-    }
-}
-
-#[test]
-fn a_kernel_that_came_later_is_named_when_its_entry_still_parks() {
-    let sandbox = Sandbox::new("debian-12-systemd-boot");
-    assert_eq!(sandbox.run(&["install"]).exit, Exit::Done);
-    let entries = "boot/efi/loader/entries/0123456789abcdef0123456789abcdef";
-    let later = sandbox.text(&format!("{entries}-6.1.0-28-amd64.conf"));
-    sandbox.write(&format!("{entries}-6.1.0-29-amd64.conf"), later);
-    let removed = sandbox.run(&["remove"]);
-    assert_eq!(removed.exit, Exit::Done, "{removed:?}");
-    assert!(removed.text.contains("6.1.0-29-amd64.conf still parks"), "{}", removed.text);
-}
-
-#[test]
 fn an_edited_file_is_left_alone_and_merged_on_demand() {
     let sandbox = Sandbox::new("arch-grub");
     assert_eq!(sandbox.run(&["install"]).exit, Exit::Done);

@@ -108,19 +108,6 @@ fn a_trial_that_froze_is_reported() {
     }
 }
 
-/// As an EFI system partition has it: its mount options give every file the same permissions.
-#[test]
-fn other_permissions_are_no_edit() {
-    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
-    let sandbox = Sandbox::new("debian-12-systemd-boot");
-    assert_eq!(sandbox.run(&["trial"]).exit, Exit::Done);
-    let entry = sandbox.path("boot/efi/loader/entries/slot-cmdline-trial.conf");
-    std::fs::set_permissions(&entry, Permissions::from_mode(0o700)).expect("mode");
-    let removed = sandbox.run(&["remove"]);
-    assert_eq!(removed.exit, Exit::Done, "{removed:?}");
-    assert!(!entry.exists());
-}
-
 #[test]
 fn a_one_shot_that_was_lost_is_reported() {
     let sandbox = try_out("debian-12");

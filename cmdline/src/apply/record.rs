@@ -23,9 +23,8 @@ const VERSION: u32 = 1;
 /// Where records are.
 const FOLDER: &str = "/var/lib/slot-cmdline";
 
-/// Content, its bytes kept under their hash. Two are equal where their bytes are: an EFI system
-/// partition gives a file other permissions than those that were asked for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Content, its bytes kept under their hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     /// SHA-256 of the bytes.
     pub sha256: String,
@@ -34,14 +33,6 @@ pub struct Stored {
     /// Owner and group.
     pub owner: (u32, u32),
 }
-
-impl PartialEq for Stored {
-    fn eq(&self, other: &Self) -> bool {
-        self.sha256 == other.sha256
-    }
-}
-
-impl Eq for Stored {}
 
 impl Stored {
     /// What `content` is kept as.

@@ -135,15 +135,13 @@ pub(super) fn plan(
     Ok(UndoPlan { steps: overlay.steps(), rerun })
 }
 
-/// The command, expected to write again what does not park any more.
+/// The command, expected only to write again.
 fn forgotten(run: &Run) -> Run {
     let written = run.expect.iter().map(|expect| match expect {
-        Expect::GrubCfg { path, wants } | Expect::Entry { path, wants } => {
-            Expect::Without { path: path.clone(), wants: wants.clone() }
-        }
-        Expect::Unified { path, .. } | Expect::Initramfs { path, .. } => {
-            Expect::Written(path.clone())
-        }
+        Expect::GrubCfg { path, .. } => Expect::GrubCfg { path: path.clone(), wants: Vec::new() },
+        Expect::Entry { path, .. }
+        | Expect::Unified { path, .. }
+        | Expect::Initramfs { path, .. } => Expect::Written(path.clone()),
         other => other.clone(),
     });
     Run { expect: written.collect(), why: "writes again what changed since".into(), ..run.clone() }

@@ -1,12 +1,10 @@
 //! What is installed: lines, initramfs contents, what keeps nvidia out.
 
-use std::path::Path;
-
 use super::Scene;
 use crate::{
     error::Result,
-    initramfs::Contents,
-    loader::uki,
+    initramfs::{Contents, InitramfsTool},
+    loader::Loader,
     machine::Driver,
     modprobe,
     plan::{judge_image, order, tool},
@@ -85,47 +83,52 @@ fn installed_lines(scene: &mut Scene<'_>) -> Result<()> {
 
 fn images(scene: &mut Scene<'_>) -> Result<()> {
     let Some(choice) = scene.choice.clone() else { return Ok(()) };
-    let parker = choice.parker.driver();
-    let builtin =
-        scene.machine.kernel().is_some_and(|k| k.driver(parker.as_str()) == Driver::Builtin);
-    if builtin {
-        let found = format!("{parker} is built into the kernel: the line alone parks");
-        scene.fine("initramfs", found);
+    if scene
+        .machine
+        .kernel()
+        .is_some_and(|k| k.driver(choice.parker.driver().as_str()) == Driver::Builtin)
+    {
+        scene.fine(
+            "initramfs",
+            format!("{} is built into the kernel: the line alone parks", choice.parker.driver()),
+        );
+        return Ok(());
     }
     let Ok(tool) = tool(scene.root, scene.options) else {
-        let found = "the initramfs tool is not known, or there is more than one";
-        scene.note("initramfs", found, "name it with --initramfs");
+        scene.note(
+            "initramfs",
+            "the initramfs tool is not known, or there is more than one",
+            "name it with --initramfs",
+        );
         return Ok(());
     };
+    if matches!(scene.loader, Some(Loader::Unified(_))) && tool == InitramfsTool::Mkinitcpio {
+        return Ok(());
+    }
     for job in tool.jobs(scene.root, scene.machine)? {
         for image in job.images {
-            // A unified image's initramfs is in it.
             let Some(bytes) = scene.root.read(&image)? else { continue };
-            let bytes = uki::section(&bytes, ".initrd").unwrap_or(bytes);
-            if !builtin {
-                let verdict = judge_image(scene.root, &bytes, &order(&choice))?;
-                let found = format!("{}: {verdict}", image.display());
-                match (verdict.wins(), scene.installed.is_some()) {
-                    (true, _) => scene.fine("initramfs", found),
-                    (false, true) => {
-                        scene.mend("initramfs", found, "`slot-cmdline install` again");
-                    }
-                    (false, false) => scene.note("initramfs", found, ""),
-                }
+            let verdict = judge_image(scene.root, &bytes, &order(&choice))?;
+            let found = format!("{}: {verdict}", image.display());
+            match (verdict.wins(), scene.installed.is_some()) {
+                (true, _) => scene.fine("initramfs", found),
+                (false, true) => scene.mend("initramfs", found, "`slot-cmdline install` again"),
+                (false, false) => scene.note("initramfs", found, ""),
             }
-            blocks_in(scene, &image, &bytes);
+            let blocked = Contents::read(&bytes).ok().map(|c| {
+                let all = c.modprobe().into_iter().filter(|(_, d)| d.blocks_nvidia());
+                all.map(|(file, d)| format!("/{file}: {}", d.words.join(" "))).collect::<Vec<_>>()
+            });
+            if let Some(first) = blocked.and_then(|all| all.into_iter().next()) {
+                scene.note(
+                    "blacklist",
+                    format!("{} has {first}", image.display()),
+                    "`slot-cmdline install --replace-blacklist`",
+                );
+            }
         }
     }
     Ok(())
-}
-
-fn blocks_in(scene: &mut Scene<'_>, image: &Path, bytes: &[u8]) {
-    let Ok(contents) = Contents::read(bytes) else { return };
-    let directives = contents.modprobe();
-    if let Some((file, d)) = directives.iter().find(|(_, d)| d.blocks_nvidia()) {
-        let found = format!("{} has /{file}: {}", image.display(), d.words.join(" "));
-        scene.note("blacklist", found, "`slot-cmdline install --replace-blacklist`");
-    }
 }
 
 fn blocks(scene: &mut Scene<'_>) -> Result<()> {

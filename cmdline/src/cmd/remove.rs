@@ -1,7 +1,5 @@
 //! `remove`.
 
-use std::path::PathBuf;
-
 use serde_json::json;
 
 use super::Context;
@@ -9,10 +7,6 @@ use crate::{
     apply::{OnEdit, Outcome, Store, UndoPlan, recover},
     error::Result,
     exit::Exit,
-    loader::detect,
-    plan::Purpose,
-    root::Root,
-    tokens::Line,
 };
 
 fn on_edit(merge: bool) -> OnEdit {
@@ -23,20 +17,6 @@ fn show(undo: &UndoPlan) -> String {
     let steps = undo.steps.iter().map(|step| format!("{step}\n"));
     let runs = undo.rerun.iter().map(|run| format!("# {}\nrun {}\n", run.why, run.command()));
     steps.chain(runs).collect()
-}
-
-/// Lines of kernels that were installed since, which no record knows.
-fn leftovers(root: &Root, purpose: Option<&Purpose>) -> Vec<String> {
-    let lines = detect(root, None).and_then(|loader| loader.installed_lines(root));
-    let (Some(purpose), Ok(lines)) = (purpose, lines) else { return Vec::new() };
-    let still = lines.into_iter().filter(|(_, line)| line.meets(&purpose.choice.wants));
-    let tell = |(path, line): (PathBuf, Line)| {
-        format!(
-            "note: {} still parks ({line}): it was written since the installation; have its kernel's entry written again (update-grub, kernel-install add, or by hand)",
-            path.display()
-        )
-    };
-    still.map(tell).collect()
 }
 
 pub(super) fn plan(context: &mut Context<'_>, merge: bool) -> Result<Exit> {
@@ -60,7 +40,6 @@ pub(super) fn remove(context: &mut Context<'_>, merge: bool) -> Result<Exit> {
     let lock = Store::lock(context.root)?;
     let mut told = recover(&worker)?;
     let (mut any, mut pending) = (!told.is_empty(), Vec::new());
-    let purpose = Store::installed(worker.disk).load()?.map(|record| record.purpose);
     for store in [Store::trial(worker.disk), Store::installed(worker.disk)] {
         match worker.undo(&store, on_edit(merge))? {
             Outcome::Unchanged => {}
@@ -71,7 +50,6 @@ pub(super) fn remove(context: &mut Context<'_>, merge: bool) -> Result<Exit> {
             }
         }
     }
-    told.extend(leftovers(context.root, purpose.as_ref()));
     drop(lock);
     told.push(if any {
         "removed: every file is as it was; the dies belong to whatever driver comes first from the next boot on".into()

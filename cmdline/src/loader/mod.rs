@@ -117,8 +117,7 @@ impl Loader {
         match self {
             Self::Grub(grub) if grub.entries.is_empty() => {
                 let cfg = root.text(&grub.cfg)?.unwrap_or_default();
-                let entries =
-                    crate::grub::entries(&cfg).into_iter().filter(crate::grub::MenuEntry::is_ours);
+                let entries = crate::grub::entries(&cfg).into_iter();
                 Ok(entries.filter_map(|e| Some((grub.cfg.clone(), e.linux()?.1))).collect())
             }
             Self::Grub(Grub { entries, env, .. }) => bls_files::lines(root, entries, Some(env)),

@@ -122,11 +122,11 @@ fn build(
     let parker = choice.parker.driver();
     let mut steps = Steps::new(root);
     let mut notes = notes(root, machine, options)?;
-    let unblock = options.blacklist == Blacklist::Replace;
-    let moved = unblock && move_blocks_aside(&mut steps, root)?;
-    // An image may have kept what modprobe.d does not say any more.
-    let needed = choice.early_load || moved || (unblock && tool.is_ok());
-    let tool = if needed { Some(tool?) } else { None };
+    let mut rebuild = false;
+    if options.blacklist == Blacklist::Replace {
+        rebuild = move_blocks_aside(&mut steps, root)?;
+    }
+    let tool = if choice.early_load || rebuild { Some(tool?) } else { None };
     if let Some(tool) = tool.filter(|_| choice.early_load) {
         let text = softdeps(parker.as_str());
         steps.edit(SOFTDEPS, "the parker is loaded before nvidia and nouveau", |_| {
@@ -137,7 +137,7 @@ fn build(
     let unified_by_tool =
         matches!(&loader, Loader::Unified(u) if u.writer == UkiWriter::Mkinitcpio);
     if !unified_by_tool && let Some(tool) = tool {
-        rebuild_images(&mut steps, root, machine, &loader, tool, &choice, unblock)?;
+        rebuild_images(&mut steps, root, machine, &loader, tool, &choice, rebuild)?;
     }
     loader.configure(&mut steps, root, machine, &choice.wants, &mut notes)?;
     if let Loader::Unified(unified) = &loader {
@@ -169,12 +169,8 @@ fn rebuild_images(
         let expect: Vec<_> = job
             .images
             .iter()
-            .filter(|_| choice.early_load || unblocked)
-            .map(|path| Expect::Initramfs {
-                path: path.clone(),
-                order: choice.early_load.then(|| order(choice)),
-                unblocked,
-            })
+            .map(|path| Expect::Initramfs { path: path.clone(), order: order(choice), unblocked })
+            .filter(|_| choice.early_load)
             .collect();
         let mut stale = !steps.is_empty();
         for image in &expect {

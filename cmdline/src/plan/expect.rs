@@ -47,17 +47,10 @@ pub enum Expect {
     Initramfs {
         /// The image.
         path: PathBuf,
-        /// Who has to come first, where the image has to bring the parker.
-        order: Option<Order>,
+        /// Who has to come first.
+        order: Order,
         /// Whether lines that keep nvidia out must be gone.
         unblocked: bool,
-    },
-    /// No line of this `grub.cfg` or loader entry says all that any more.
-    Without {
-        /// The file.
-        path: PathBuf,
-        /// What its lines said.
-        wants: Vec<Want>,
     },
     /// GRUB's environment block has this value.
     GrubEnv {
@@ -82,7 +75,6 @@ impl Expect {
                 let cfg = root.text(path)?.unwrap_or_default();
                 let entries: Vec<_> = grub::entries(&cfg)
                     .into_iter()
-                    .filter(grub::MenuEntry::is_ours)
                     .filter_map(|e| Some((e.linux()?.1, e.title)))
                     .collect();
                 // BLS entries are looked at one by one.
@@ -117,24 +109,10 @@ impl Expect {
             },
             Self::Initramfs { path, order, unblocked } => match root.read(path)? {
                 None => Some(format!("wrote no {}", path.display())),
-                Some(image) => {
-                    let order = order.as_ref();
-                    let lost = order.map(|order| order_complaint(root, &image, order, path));
-                    match lost.transpose()?.flatten() {
-                        None if *unblocked => blocked(&image, path),
-                        complaint => complaint,
-                    }
-                }
-            },
-            Self::Without { path, wants } => match root.text(path)? {
-                None => Some(format!("wrote no {}", path.display())),
-                Some(text) => {
-                    let menu = grub::entries(&text).into_iter().filter(grub::MenuEntry::is_ours);
-                    let mut lines: Vec<_> = menu.filter_map(|e| Some(e.linux()?.1)).collect();
-                    lines.push(Entry::parse(&text).options());
-                    let still = lines.iter().find(|line| line.meets(wants));
-                    still.map(|line| format!("left {} as it was installed: {line}", path.display()))
-                }
+                Some(image) => match order_complaint(root, &image, order, path)? {
+                    None if *unblocked => blocked(&image, path),
+                    complaint => complaint,
+                },
             },
             Self::GrubEnv { path, key, value } => {
                 let env = root.read(path)?.and_then(|bytes| grub::Env::parse(&bytes));

@@ -109,7 +109,7 @@ pub(super) fn own_image(
         files: vec![("etc/modprobe.d/zz-slot-cmdline.conf".into(), softdeps(parker.as_str()))],
         expect: vec![Expect::Initramfs {
             path: image.to_owned(),
-            order: Some(order(base.choice)),
+            order: order(base.choice),
             unblocked: false,
         }],
     });

@@ -36,7 +36,6 @@ fn grub_base(root: &Root, kernel: &Kernel, grub: &Grub) -> Result<MenuEntry> {
             return Ok(MenuEntry {
                 title: String::new(),
                 id: String::new(),
-                script: String::new(),
                 body: vec![format!("linux ($root){linux} {line}"), format!("initrd {initrds}")],
             });
         }
@@ -45,7 +44,6 @@ fn grub_base(root: &Root, kernel: &Kernel, grub: &Grub) -> Result<MenuEntry> {
     let normal = |line: &Line| !line.words().any(|word| matches!(word.text, "single" | "recovery"));
     let found = entries
         .into_iter()
-        .filter(MenuEntry::is_ours)
         .find(|entry| entry.linux().is_some_and(|(path, line)| boots(path) && normal(&line)));
     found
         .ok_or_else(|| unusable(&format!("{} has no entry that boots {image}", grub.cfg.display())))

@@ -2,7 +2,6 @@
 // Each test file uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
-mod bytes;
 mod distro;
 
 use std::{
@@ -24,10 +23,7 @@ use slot_cmdline::{
 use tempfile::TempDir;
 
 #[allow(unused_imports)]
-pub use self::{
-    bytes::env_block,
-    distro::{Distro, Mood},
-};
+pub use self::distro::{Distro, Mood, env_block};
 
 /// Every set-up that can be installed on.
 pub const KNOWN: [&str; 24] = [
@@ -130,7 +126,7 @@ impl Sandbox {
 
     /// Sets one of the loader's variables.
     pub fn efi_text(&self, name: &str, text: &str) {
-        self.write(&format!("sys/firmware/efi/efivars/{name}-{LOADER}"), bytes::efi_bytes(text));
+        self.write(&format!("sys/firmware/efi/efivars/{name}-{LOADER}"), distro::efi_bytes(text));
     }
 
     /// Boots: a one-shot is used once, else the first installed line. The parker takes the dies

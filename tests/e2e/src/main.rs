@@ -59,6 +59,11 @@ fn main() -> Result<()> {
             if !std::path::Path::new("/rig/environment").exists() {
                 bail!("this is no guest of the rig: nothing was done");
             }
+            if neighbour.is_some() {
+                // A normal GPU has its driver loaded for it at boot.
+                let status = std::process::Command::new("modprobe").arg("nvidia").status()?;
+                anyhow::ensure!(status.success(), "modprobe nvidia failed for the neighbour");
+            }
             let expect = Expect { dies, parker, neighbour, warm_visits: visits, kills };
             scenario::run(&mut GuestWorld::new(vec![slot])?, &expect)?;
             println!("scenario: everything holds");

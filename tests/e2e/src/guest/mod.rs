@@ -85,7 +85,7 @@ impl World for GuestWorld {
         // The socket waits for the daemon as systemd's would, on descriptor 3.
         let socket: OwnedFd = self.listener.try_clone().context("copy the socket")?.into();
         let slots: Vec<String> = self.slots.iter().map(ToString::to_string).collect();
-        let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec slotd --slots \"$0\"";
+        let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec slotd --quiet --slots \"$0\" $SLOTD_OPTIONS";
         let child = Command::new("sh").args(["-c", script, &slots.join(",")]).stdin(socket).spawn();
         self.daemon = Some(child.context("start slotd")?);
         Ok(())

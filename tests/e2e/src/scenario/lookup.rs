@@ -28,11 +28,19 @@ pub(super) fn the_slot(world: &dyn World) -> Result<Slot> {
     }
 }
 
-/// State of one die, read behind the daemon's back.
-pub(super) fn state_of(world: &dyn World, die: Bdf) -> Result<DieState> {
-    let survey = world.survey()?;
-    let Some(found) = survey.die(die) else { bail!("{die} is no die any more") };
-    Ok(DieState::read(&survey, found, &world.slots()))
+/// The state of every die, read behind the daemon's back.
+pub(super) fn states(world: &dyn World) -> Result<Vec<(Bdf, DieState)>> {
+    let (survey, slots) = (world.survey()?, world.slots());
+    let state = |die: &Die| (die.bdf, DieState::read(&survey, die, &slots));
+    Ok(survey.dies.iter().map(state).collect())
+}
+
+/// Fails unless every die but those in `others` is resident.
+pub(super) fn all_resident(states: &[(Bdf, DieState)], others: &[Bdf]) -> Result<()> {
+    for (die, state) in states.iter().filter(|(die, _)| !others.contains(die)) {
+        ensure!(matches!(state, DieState::Resident { .. }), "{die} is {state:?}");
+    }
+    Ok(())
 }
 
 /// The dies that answer in the slot just now: never more than one.

@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use anyhow::{Context, Result, ensure};
 use vfio_park::{Bdf, DieState};
 
-use super::lookup::{Expect, in_the_slot, no_complaints, state_of, the_slot};
+use super::lookup::{Expect, in_the_slot, no_complaints, states, the_slot};
 use crate::{World, calls, random::Random};
 
 /// Kills the daemon in the middle of swaps, parks and cold acquires; looks, restarts, compares.
@@ -32,8 +32,7 @@ pub(super) fn kill(world: &mut dyn World, expect: &Expect) -> Result<()> {
         let told: Vec<String> =
             status.dies.iter().filter(|d| d.slot.is_some()).map(|d| d.bdf.clone()).collect();
         ensure!(open == told, "kill {round}: open is {open:?}, status says {told:?}");
-        for &die in &dies {
-            let state = state_of(world, die)?;
+        for (die, state) in states(world)? {
             let told = status.dies.iter().find(|told| told.bdf == die.to_string());
             let driver = told.and_then(|told| told.driver.as_deref());
             let matches = match &state {
