@@ -25,7 +25,7 @@ unit: ## unit, property and service tests, and the scenario on the simulator
 
 rig: ## the main job in QEMU: real kernels, real PCI, slotwin.ko, a stand-in nvidia
 	@scripts/ensure.sh build rig
-	tests/rig/run.sh main
+	tests/rig/run.sh all
 
 rig-nvidia: ## the same with NVIDIA's real 470 module
 	@scripts/ensure.sh build rig

@@ -2,9 +2,9 @@
 # run.sh JOB [OPTION...]: the rig's jobs; each fetches and builds what it lacks.
 #   smoke             the rig itself: parking, probe rules, background, sleep; and a judge that can fail
 #   window            the window module by hand: sixteen adoptions, warm swaps; both kernels and parkers
-#   main [PROGRAM...] PROGRAM (with its arguments) in the guest, or `window` without one; both
-#                     kernels and parkers
-#   nvidia [PROGRAM...]  the same on NVIDIA's own 470 module
+#   main              the main job of tests/e2e with slotd, on the stand-in; both kernels and parkers
+#   nvidia            the same on NVIDIA's own 470 module
+#   all               smoke, main and profiles
 #   lint              checkpatch and sparse over the window module, and that it builds everywhere
 #   profiles          every other profile boots and swaps
 #   modules           the modules for every kernel, the newest included
@@ -45,21 +45,26 @@ window() {
 	boot --iommu --kernel 6.12 --bin "$RIG_DIR/bin/slotwin-try" -- "$RIG_SOURCE/slotwin.sh"
 }
 
+# The scenario as it runs in a guest: physical memory is read and written there, and ports may sleep
+# as early as they can.
 scenario() {
-	prepare 6.1 6.12
-	boot -- "$@"
-	boot --iommu --kernel 6.12 -- "$@"
+	(cd "$REPO" && cargo build --quiet --package slotd --package slot-e2e --bins)
+	boot --timeout 600 --append "iomem=relaxed pcie_port_pm=force" --bin "$TARGET/slotd" "$@"
 }
 
+main_job() {
+	prepare 6.1 6.12
+	# A normal GPU beside the dies has nvidia loaded at boot; without one the first acquire loads it.
+	scenario -- "$TARGET/slot-scenario" run --neighbour 10de:1eb8
+	scenario --iommu --kernel 6.12 --no-neighbour -- "$TARGET/slot-scenario" run
+}
+
+# There is no video BIOS in the rig, so that 470 binds but no adapter comes up.
 nvidia() {
 	prepare 6.1
 	"$RIG_SOURCE/nvidia.sh"
-	if [ $# -gt 0 ]; then
-		boot --nvidia real -- "$@"
-	else
-		try
-		boot --nvidia real --bin "$RIG_DIR/bin/slotwin-try" -- "$RIG_SOURCE/slotwin.sh"
-	fi
+	scenario --nvidia real --env SLOTD_OPTIONS=--no-hold -- \
+		"$TARGET/slot-scenario" run --neighbour 10de:1eb8
 }
 
 lint() {
@@ -83,10 +88,12 @@ main() {
 	local job=${1:-}
 	[ $# = 0 ] || shift
 	case $job in
-	smoke | window | profiles) "$job" ;;
-	nvidia) nvidia "$@" ;;
-	main)
-		if [ $# -gt 0 ]; then scenario "$@"; else window; fi
+	smoke | window | profiles | nvidia) "$job" ;;
+	main) main_job ;;
+	all)
+		smoke
+		main_job
+		profiles
 		;;
 	lint) lint ;;
 	modules) "$RIG_SOURCE/modules.sh" "$@" ;;
