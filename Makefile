@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo test unit rig rig-nvidia ptx ptx-check lint bench clean
+.PHONY: help build demo test unit rig rig-nvidia boot ptx ptx-check lint bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,10 @@ rig: ## the main job in QEMU: real kernels, real PCI, slotwin.ko, a stand-in nvi
 rig-nvidia: ## the same with NVIDIA's real 470 module
 	@scripts/ensure.sh build rig
 	tests/rig/run.sh nvidia
+
+boot: ## slot-cmdline against GRUB (BIOS) and systemd-boot (UEFI) in QEMU; needs root
+	@scripts/ensure.sh build rig
+	tests/boot/run.sh
 
 ptx: ## regenerate the committed PTX from the CUDA sources
 	@scripts/ensure.sh ptx
