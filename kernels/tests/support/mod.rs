@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod slotd;
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
