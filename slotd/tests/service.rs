@@ -32,9 +32,13 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
+        Self::on("k80x4")
+    }
+
+    fn on(preset: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let socket = folder.path().join("slotd.sock");
-        let machine = Simulator::new("k80x4".parse::<Preset>().expect("a preset"));
+        let machine = Simulator::new(preset.parse::<Preset>().expect("a preset"));
         let mut desk = Self { machine, socket, daemon: None, _folder: folder };
         desk.start();
         desk
@@ -311,4 +315,24 @@ fn park_gives_the_die_back_and_the_plan_told_so() {
     assert_eq!(status.slots[0].die, None, "the slot is shut");
     let layout = client.call(&api::Layout {}).expect("a layout");
     assert!(layout.text.contains("4 of 4 dies can be resident"), "{}", layout.text);
+}
+
+#[test]
+fn with_a_slot_for_each_die_nobody_waits() {
+    let desk = Desk::on("k80x1");
+    let (mut one, mut other) = (desk.client(), desk.client());
+    let first = one.call(&api::Acquire::die("0")).expect("a lease");
+    let now = api::Acquire { wait_ms: Some(0), ..api::Acquire::die("1") };
+    let second = other.call(&now).expect("a slot of its own");
+    assert_ne!(first.slot, second.slot);
+    for acquired in [first, second] {
+        desk.machine.cpu_write(acquired.base, &[u8::try_from(acquired.die).expect("small") + 1]);
+    }
+    let read = |address| {
+        let mut byte = [0];
+        desk.machine.cpu_read(address, &mut byte);
+        byte[0]
+    };
+    assert_eq!((read(0x8_0000_0000), read(0xC_0000_0000)), (1, 2), "both answer at once");
+    assert!(desk.machine.violations().is_empty());
 }

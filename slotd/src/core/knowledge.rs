@@ -6,7 +6,10 @@ use std::{
 };
 
 use slotd_client::api::{self, DieState as Shown};
-use vfio_park::{Bdf, CardId, DieId, DieState, DriverName, Slot, SlotId, Survey};
+use vfio_park::{
+    Bdf, CardId, DieId, DieState, DriverName, Gate, Slot, SlotId, Survey,
+    planner::{self, Request},
+};
 
 use super::{
     event::slot_index,
@@ -66,6 +69,8 @@ pub(super) struct Knowledge {
     placed: HashSet<CardId>,
     default_parker: DriverName,
     slots: Vec<Slot>,
+    /// Where the planner has each die take its turns; empty where there is one slot.
+    planned: Vec<Option<SlotId>>,
     oddities: Vec<String>,
 }
 
@@ -84,6 +89,7 @@ impl Knowledge {
             placed: HashSet::new(),
             default_parker: parker.cloned().unwrap_or_else(|| usual_parker(survey, slots)),
             slots: slots.to_vec(),
+            planned: planned_homes(survey, slots),
             oddities: Vec::new(),
         };
         let names = naming::labels(survey, labels);
@@ -187,9 +193,14 @@ impl Knowledge {
     }
 
     /// From here on the card of `die` belongs to `slot`.
+    ///
+    /// The first die of a card that is placed takes the others along; after that each has its own.
     pub(super) fn assign(&mut self, die: DieIndex, slot: SlotId) {
         let card = self.die(die).card;
-        self.placed.insert(card);
+        if !self.placed.insert(card) {
+            self.die_mut(die).bar1 = Some(slot);
+            return;
+        }
         for die in self.dies.iter_mut().filter(|die| die.card == card) {
             die.bar1 = Some(slot);
         }
@@ -252,10 +263,29 @@ impl Knowledge {
         self.placed.contains(&card) || self.dies.iter().any(resident)
     }
 
-    /// The slot that a die is bound to; `None` where its card has no place yet.
+    /// The slot that a die is bound to, or that the planner has for it; `None` where any will do.
     pub(super) fn home(&self, die: DieIndex) -> Option<SlotId> {
         let die_ = self.die(die);
-        if self.in_place(die) { die_.bar1 } else { None }
+        let placed = if self.in_place(die) { die_.bar1 } else { None };
+        placed.or(self.planned_home(die))
+    }
+
+    fn planned_home(&self, die: DieIndex) -> Option<SlotId> {
+        self.planned.get(die.0).copied().flatten()
+    }
+
+    /// The other dies of a card that are to live in another slot than `slot`.
+    pub(super) fn elsewhere(
+        &self,
+        die: DieIndex,
+        slot: SlotId,
+    ) -> impl Iterator<Item = (Bdf, SlotId)> {
+        let card = self.die(die).card;
+        let others = self.indices().filter(move |other| *other != die);
+        others.filter(move |other| self.die(*other).card == card).filter_map(move |other| {
+            let home = self.planned_home(other).filter(|home| *home != slot)?;
+            Some((self.die(other).bdf, home))
+        })
     }
 
     /// The driver that a die goes back to when it is parked.
@@ -320,6 +350,17 @@ impl Die {
             None => None,
         }
     }
+}
+
+/// Which die takes its turns in which of several slots: dies of one card side by side where one
+/// window can lead to both.
+fn planned_homes(survey: &Survey, slots: &[Slot]) -> Vec<Option<SlotId>> {
+    if slots.len() < 2 {
+        return Vec::new();
+    }
+    let request = Request { slots: slots.to_vec(), gate: Gate::Window };
+    let plan = planner::plan(survey, &request);
+    survey.dies.iter().map(|die| plan.die(die.bdf).and_then(|die| die.home)).collect()
 }
 
 /// The parker of most dies; where none is parked, vfio-pci with an IOMMU and pci-stub without.

@@ -21,6 +21,10 @@ pub(super) fn acquire(
     let mut plan = Plan::default();
     let cold = die.standing != Standing::Resident;
     if cold && !knowledge.in_place(index) {
+        // Once a die of the card is resident its bridges stay as they are.
+        for (die, slot) in knowledge.elsewhere(index, id) {
+            plan.then(Step::Place { die, slot, gate: manner.gate });
+        }
         plan.then(Step::Place { die: die.bdf, slot: id, gate: manner.gate });
     }
     open(knowledge, id, index, &mut plan);
