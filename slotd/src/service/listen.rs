@@ -7,7 +7,10 @@ use std::{
     io,
     os::{
         fd::{FromRawFd, OwnedFd},
-        unix::{fs::PermissionsExt, net::UnixListener},
+        unix::{
+            fs::{FileTypeExt, PermissionsExt},
+            net::UnixListener,
+        },
     },
     path::{Path, PathBuf},
     process,
@@ -39,6 +42,9 @@ pub enum ListenError {
     /// Another slotd has it.
     #[error("another slotd listens at {}: stop it first, or use --socket", .0.display())]
     Taken(PathBuf),
+    /// Something else is where the socket is to be.
+    #[error("{} is no socket: move it away, or use --socket", .0.display())]
+    NotASocket(PathBuf),
     /// What was handed over is no listening socket.
     #[error("descriptor 3, which LISTEN_FDS promises, is no listening socket")]
     NoSocket(#[source] io::Error),
@@ -87,11 +93,13 @@ impl Listener {
             Err(TryLockError::WouldBlock) => return Err(ListenError::Taken(path.to_owned())),
             Err(TryLockError::Error(error)) => return Err(fail("lock", &lock_path)(error)),
         }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(fail("remove the old socket", path)(error));
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.file_type().is_socket() => {
+                fs::remove_file(path).map_err(fail("remove the old socket", path))?;
             }
-            _ => (),
+            Ok(_) => return Err(ListenError::NotASocket(path.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (),
+            Err(error) => return Err(fail("look at", path)(error)),
         }
         let socket = UnixListener::bind(path).map_err(fail("listen at", path))?;
         let made = Some(Made { path: path.to_owned(), _lock: lock });
