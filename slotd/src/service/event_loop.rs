@@ -1,28 +1,26 @@
 //! Descriptors, time, and the core between them.
 
 use std::{
-    collections::HashMap,
-    io::{self, ErrorKind, Read, Write},
+    collections::{HashMap, VecDeque},
+    io::{self, ErrorKind, Read},
     os::{fd::AsFd, unix::net::UnixStream},
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{Timespec, epoll},
-    net::sockopt::socket_peercred,
-};
+use rustix::event::{Timespec, epoll};
 use tracing::{debug, warn};
 use vfio_park::sim::Simulator;
 
 use super::{
     call::{self, Call},
+    conn::{self, Conn, Lost},
     dispatch::{self, Target},
-    frame::{Frames, TooMuch},
+    frame::TooMuch,
     listen::Listener,
     simulated::{self, Outcome},
 };
 use crate::{
-    core::{Caller, ConnId, Core, Effect, Event, Request, Rights},
+    core::{Caller, ConnId, Core, Effect, Event, Request},
     executor::{Executor, Finished},
 };
 
@@ -31,8 +29,12 @@ const WAKE: u64 = 1;
 const CONTROL: u64 = 2;
 /// Connections are numbered from here.
 const FIRST_CONN: u64 = 16;
-/// How long operations under way and unread answers are waited for in the end.
+/// How long operations under way are waited for in the end.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// How long clients have to read their last answers, once nothing is under way.
+const READ_LIMIT: Duration = Duration::from_secs(2);
+/// How long the listener stays out of the loop if no client leaves.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// What the loop is made of.
 pub struct Parts {
@@ -59,15 +61,14 @@ pub enum End {
     Killed,
 }
 
-/// One connection.
-#[derive(Debug)]
-struct Conn {
-    stream: UnixStream,
-    caller: Caller,
-    frames: Frames,
-    /// The call under way; `true` where no answer is wanted.
-    calling: Option<bool>,
-    wants_write: bool,
+/// What one thing led to, and is done after it instead of within it: clients decide how long such a
+/// chain gets, and must not decide how deep the stack does.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Take up the calls that lie behind one that was answered.
+    Calls(ConnId),
+    /// Tell the core that a client is gone.
+    Gone(ConnId),
 }
 
 /// The loop.
@@ -77,11 +78,16 @@ pub struct EventLoop {
     conns: HashMap<ConnId, Conn>,
     next_conn: u64,
     started: Instant,
-    /// The listener is out of the loop until a descriptor is free again.
-    full: bool,
+    /// How many clients there may be.
+    room: usize,
+    /// Since when the listener is out of the loop, for want of descriptors.
+    full: Option<Instant>,
     stopping: Option<Instant>,
+    /// Since when nothing is under way any more, once it is stopping.
+    at_rest: Option<Instant>,
     killed: bool,
     effects: Vec<Effect>,
+    next: VecDeque<Next>,
 }
 
 impl EventLoop {
@@ -94,10 +100,13 @@ impl EventLoop {
             conns: HashMap::new(),
             next_conn: FIRST_CONN,
             started: Instant::now(),
-            full: false,
+            room: conn::room(),
+            full: None,
             stopping: None,
+            at_rest: None,
             killed: false,
             effects: Vec::new(),
+            next: VecDeque::new(),
             parts,
         };
         new.watch(new.parts.listener.socket(), LISTENER)?;
@@ -140,23 +149,25 @@ impl EventLoop {
                     CONTROL => self.control(),
                     number => self.serve(ConnId(number), event.flags),
                 }
+                self.follow_up();
             }
             self.tick();
+            self.follow_up();
         }
     }
 
     /// Whether it is over.
-    fn end(&self) -> Option<End> {
+    fn end(&mut self) -> Option<End> {
         if self.killed {
             return Some(End::Killed);
         }
-        let since = self.stopping?.elapsed();
-        let read = self.conns.values().all(|conn| conn.frames.outgoing().is_empty());
-        match (self.parts.core.at_rest(), since > STOP_LIMIT) {
-            (true, late) if read || late => Some(End::Clean),
-            (false, true) => Some(End::Hanging),
-            _ => None,
+        let since = self.stopping?;
+        if !self.parts.core.at_rest() {
+            return (since.elapsed() > STOP_LIMIT).then_some(End::Hanging);
         }
+        let at_rest = *self.at_rest.get_or_insert_with(Instant::now);
+        let read = self.conns.values().all(|conn| conn.frames.outgoing().is_empty());
+        (read || at_rest.elapsed() > READ_LIMIT).then_some(End::Clean)
     }
 
     fn now(&self) -> Duration {
@@ -166,15 +177,32 @@ impl EventLoop {
     /// How long nothing needs doing.
     fn patience(&self) -> Option<Timespec> {
         let core = self.parts.core.next_deadline().map(|at| at.saturating_sub(self.now()));
-        let stop = self.stopping.map(|since| STOP_LIMIT.saturating_sub(since.elapsed()));
+        let left = |limit: Duration, since: Instant| limit.saturating_sub(since.elapsed());
+        let retry = self.full.map(|since| left(RETRY, since));
+        let stop = self.stopping.map(|since| left(STOP_LIMIT, since));
+        let read = self.at_rest.map(|since| left(READ_LIMIT, since));
         // A millisecond more, so that what is due then is due indeed.
-        let limit = core.into_iter().chain(stop).min()? + Duration::from_millis(1);
+        let limit =
+            core.into_iter().chain(retry).chain(read.or(stop)).min()? + Duration::from_millis(1);
         Timespec::try_from(limit).ok()
     }
 
     fn tick(&mut self) {
         if self.parts.core.next_deadline().is_some_and(|at| at <= self.now()) {
             self.handle(Event::Tick);
+        }
+        if self.full.is_some_and(|since| since.elapsed() >= RETRY) {
+            self.reopen();
+        }
+    }
+
+    /// Does what the last event led to, until that leads to nothing more.
+    fn follow_up(&mut self) {
+        while let Some(next) = self.next.pop_front() {
+            match next {
+                Next::Calls(id) => self.calls(id),
+                Next::Gone(id) => self.handle(Event::Disconnect(id)),
+            }
         }
     }
 
@@ -219,13 +247,17 @@ impl EventLoop {
             self.killed = true;
         } else if self.stopping.is_none() {
             self.stopping = Some(Instant::now());
+            self.full = None;
             let _ = epoll::delete(&self.epoll, self.parts.listener.socket());
             self.handle(Event::Stop);
         }
     }
 
     fn accept(&mut self) {
-        loop {
+        while self.stopping.is_none() {
+            if self.conns.len() >= self.room {
+                return self.shut_out("as many as there are descriptors for");
+            }
             match self.parts.listener.socket().accept() {
                 Ok((stream, _)) => {
                     if let Err(error) = self.admit(stream) {
@@ -235,29 +267,34 @@ impl EventLoop {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => (),
-                Err(error) => {
-                    // No descriptor is free: a listener that stays ready would keep us spinning.
-                    warn!(%error, "no more clients until one leaves");
-                    let _ = epoll::delete(&self.epoll, self.parts.listener.socket());
-                    self.full = true;
-                    return;
-                }
+                Err(error) => return self.shut_out(&error.to_string()),
             }
         }
     }
 
+    /// A listener that stays ready would keep us spinning: takes it out of the loop.
+    fn shut_out(&mut self, reason: &str) {
+        warn!(clients = self.conns.len(), reason, "no more clients for now");
+        let _ = epoll::delete(&self.epoll, self.parts.listener.socket());
+        self.full = Some(Instant::now());
+    }
+
+    /// Takes the listener back into the loop, or tries again later.
+    fn reopen(&mut self) {
+        let free = self.conns.len() < self.room;
+        if free && self.watch(self.parts.listener.socket(), LISTENER).is_ok() {
+            self.full = None;
+        } else {
+            self.full = Some(Instant::now());
+        }
+    }
+
     fn admit(&mut self, stream: UnixStream) -> io::Result<()> {
-        stream.set_nonblocking(true)?;
-        let peer = socket_peercred(&stream)?;
-        let conn = ConnId(self.next_conn);
+        let id = ConnId(self.next_conn);
         self.next_conn += 1;
-        let rights = if peer.uid.is_root() { Rights::Admin } else { Rights::Member };
-        let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
-        let caller = Caller { conn, uid, pid, rights };
-        self.watch(&stream, conn.0)?;
-        let frames = Frames::default();
-        let new = Conn { stream, caller, frames, calling: None, wants_write: false };
-        self.conns.insert(conn, new);
+        let conn = Conn::new(stream, id)?;
+        self.watch(&conn.stream, id.0)?;
+        self.conns.insert(id, conn);
         Ok(())
     }
 
@@ -267,29 +304,12 @@ impl EventLoop {
         }
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
         {
-            match self.read(id) {
+            let Some(conn) = self.conns.get_mut(&id) else { return };
+            match conn.read() {
                 Ok(true) => self.calls(id),
                 Ok(false) => (),
                 Err(reason) => self.lose(id, reason),
             }
-        }
-    }
-
-    /// Reads what is there. Descriptors that were sent along are closed by the kernel, since none
-    /// is asked for.
-    fn read(&mut self, id: ConnId) -> Result<bool, &'static str> {
-        let Some(conn) = self.conns.get_mut(&id) else { return Ok(false) };
-        let mut chunk = [0; 16 << 10];
-        match conn.stream.read(&mut chunk) {
-            Ok(0) => Err("it hung up"),
-            Ok(count) => match conn.frames.push(&chunk[..count]) {
-                Ok(()) => Ok(true),
-                Err(TooMuch) => Err("its call is too long"),
-            },
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
-                _ => Err("its connection broke"),
-            },
         }
     }
 
@@ -325,7 +345,7 @@ impl EventLoop {
     /// An answer that may have come later: calls behind it are taken up.
     fn answer(&mut self, id: ConnId, frame: &[u8]) {
         self.put(id, frame);
-        self.calls(id);
+        self.next.push_back(Next::Calls(id));
     }
 
     /// Queues an answer and writes what can be written.
@@ -343,13 +363,8 @@ impl EventLoop {
 
     fn flush(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        while !conn.frames.outgoing().is_empty() {
-            match conn.stream.write(conn.frames.outgoing()) {
-                Ok(count) => conn.frames.written(count),
-                Err(error) if error.kind() == ErrorKind::Interrupted => (),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => return self.lose(id, "its connection broke"),
-            }
+        if let Err(reason) = conn.flush() {
+            return self.lose(id, reason);
         }
         let wants_write = !conn.frames.outgoing().is_empty();
         if wants_write != conn.wants_write {
@@ -361,14 +376,14 @@ impl EventLoop {
     }
 
     /// A client is gone, or has to go.
-    fn lose(&mut self, id: ConnId, reason: &str) {
+    fn lose(&mut self, id: ConnId, reason: Lost) {
         let Some(conn) = self.conns.remove(&id) else { return };
         debug!(conn = id.0, pid = conn.caller.pid, reason, "lost a client");
         drop(conn);
-        if self.full && self.stopping.is_none() {
-            self.full = self.watch(self.parts.listener.socket(), LISTENER).is_err();
+        if self.full.is_some() {
+            self.reopen();
         }
-        self.handle(Event::Disconnect(id));
+        self.next.push_back(Next::Gone(id));
     }
 }
 

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `frame` | bytes of one connection, in and out, with bounds |
+//! | `conn` | one connection: its socket and its frames |
 //! | `call` | a frame as a call, an answer as a frame |
 //! | `dispatch` | which call goes where |
 //! | `simulated` | calls of the simulator's interface |
@@ -10,6 +11,7 @@
 //! | `listen` | the socket |
 
 mod call;
+mod conn;
 mod dispatch;
 mod event_loop;
 mod frame;
